@@ -1,0 +1,294 @@
+"""The one settings file: TOML plus `key=value` overrides, validated and content-hashed.
+
+`load_config(path, overrides)` is the door. What only an actor can judge (does the task's own table fit, is the model there) is
+checked by `suite.validate`; what needs no actor is checked here. An unknown key is an error that names the nearest known one.
+"""
+
+import difflib
+import hashlib
+import json
+import os
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from mentor_audit.errors import ConfigError
+
+Arm = Literal[
+    "vanilla",
+    "resample",
+    "resample_flops",
+    "retry",
+    "verdict_only",
+    "placebo",
+    "shuffled_other",
+    "wrong",
+    "oracle",
+    "mentor",
+]
+"""`resample` is matched to the mentor's tokens, `resample_flops` to its FLOPs."""
+ARMS: tuple[str, ...] = get_args(Arm)
+ARMS_WITH_MENTOR = ("mentor", "shuffled_other", "wrong")
+"""Arms that call the mentor. `wrong` calls it too: its alteration must cost what the true diagnosis costs."""
+ARMS_WITH_TRUTH = ("oracle",)
+"""Arms that need a task which knows, by program, where an attempt first goes wrong."""
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SuiteSection(Section):
+    name: str = Field(default="suite", pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")
+    arms: list[Arm] = Field(default=["vanilla", "resample", "mentor"], min_length=1)
+    seeds: list[int] = Field(default=[1, 2, 3], min_length=1)
+    workers: int | None = Field(default=None, ge=1, description="runs side by side; None: one a core")
+    notes: list[str] = Field(default=[], description="sentences that the report prints under what was assumed")
+
+    @field_validator("arms", "seeds")
+    @classmethod
+    def _once(cls, values: list[Any]) -> list[Any]:
+        if len(set(values)) != len(values):
+            raise ValueError(f"expected each entry once, found {values}")
+        return values
+
+
+class TaskSection(BaseModel):
+    """`name` chooses the task; every other key is the task's own setting and is checked by it."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str = Field(default="chain", description="chain, table, reasoning_gym, or module:attr")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+
+class LearnerSection(Section):
+    model: str = Field(default="embedded", description="embedded, smollm2-135m-instruct, a Hugging Face id or a folder")
+    revision: str | None = None
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    device: str | None = Field(default=None, description="None: a GPU when there is one")
+    attn_implementation: str | None = None
+    max_completion_tokens: int = Field(default=256, ge=1)
+    temperature: float = Field(default=1.0, gt=0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    warm_up: dict[str, Any] = Field(default={}, description="settings of the embedded learner's warm-up")
+
+
+class MentorSection(Section):
+    kind: str = Field(default="self", description="self (live weights), frozen (start weights), hf, scripted, or module:attr")
+    model: str | None = Field(default=None, description="for hf: a Hugging Face id or folder")
+    revision: str | None = None
+    accuracy: float = Field(default=1.0, ge=0, le=1, description="scripted: share of diagnoses that are true")
+    charged_as: Literal["learner", "nothing"] = Field(
+        default="learner", description="scripted: priced as if the learner had read the attempt and written the reply"
+    )
+    sees: Literal["one", "all"] = Field(default="one", description="one failed attempt drawn with the seed, or all of the group")
+    sees_gold: bool = False
+    max_tokens: int = Field(default=256, ge=1)
+    temperature: float = Field(default=0.7, ge=0)
+    fallback: Literal["nothing", "placebo", "raw_reply"] = Field(
+        default="nothing", description="what the learner is shown when the reply can't be parsed; nothing: no follow-up"
+    )
+    options: dict[str, Any] = Field(default={}, description="keyword arguments of a module:attr mentor")
+
+    @model_validator(mode="after")
+    def _fits(self) -> "MentorSection":
+        kinds = ("self", "frozen", "hf", "scripted")
+        if self.kind not in kinds and ":" not in self.kind:
+            raise ValueError(
+                f"expected kind to be one of {', '.join(kinds)} or module:attr, found {self.kind!r}{nearest(self.kind, kinds)}"
+            )
+        if self.kind == "hf" and not self.model:
+            raise ValueError('expected mentor.model with kind = "hf", found none; name a Hugging Face id or a folder')
+        if self.options and ":" not in self.kind:
+            raise ValueError("options belong to a module:attr mentor only")
+        return self
+
+
+class MentoringSection(Section):
+    """The knobs of 'what happens after a failure'."""
+
+    trigger: Literal["all_wrong", "below", "always"] = "all_wrong"
+    success_threshold: float | None = Field(
+        default=None, gt=0, le=1, description="for below: act when the share correct is under it"
+    )
+    learner_sees: Literal["instruction", "diagnosis_and_instruction"] = "instruction"
+    show_attempt: bool = Field(default=False, description="the learner sees its failed attempt as well")
+    follow_ups: int = Field(default=1, ge=1, description="a failure; every one is recorded")
+    placement: Literal["replace_one", "append", "instructed_group"] = "replace_one"
+    context: Literal["original", "instructed"] = Field(
+        default="original", description="the prompt under which a follow-up's log-probs are taken"
+    )
+    correction: Literal["shaped", "none", "truncated", "recomputed"] = Field(
+        default="shaped",
+        description="for context original: shaped p/(p+g); none; truncated ratio of original to instructed probability; "
+        "recomputed: the ratio is not clipped",
+    )
+    shaping_gamma: float = Field(default=0.1, gt=0)
+    ratio_cap: float = Field(default=2.0, gt=0, description="for truncated")
+    advantage: Literal["mean_centred", "std_scaled", "split_baseline"] = "mean_centred"
+    train_on_failed_follow_ups: bool = False
+    stop: Literal["never", "warm_up", "cosine"] = Field(
+        default="never", description="warm_up: only before stop_step; cosine: with a chance that falls to 0 at stop_step"
+    )
+    stop_step: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _fits(self) -> "MentoringSection":
+        if (self.trigger == "below") != (self.success_threshold is not None):
+            raise ValueError('trigger = "below" and success_threshold go together')
+        if (self.stop != "never") != (self.stop_step is not None):
+            raise ValueError('stop = "warm_up" or "cosine" and stop_step go together')
+        if self.placement == "instructed_group" and self.context == "original" and self.correction in ("truncated", "recomputed"):
+            raise ValueError(
+                'placement = "instructed_group" is a fresh group on the instructed prompt: use context = "instructed", '
+                'or correction = "shaped" or "none"'
+            )
+        return self
+
+
+class TrainSection(Section):
+    steps: int = Field(default=50, ge=1, description="optimizer updates")
+    problems_per_step: int = Field(default=8, ge=1)
+    num_generations: int = Field(default=8, ge=2, description="G, attempts a problem")
+    learning_rate: float = Field(default=1e-6, gt=0)
+    micro_batch: int | None = Field(
+        default=None, ge=1, description="sequences a forward pass on one device; None: all of a step at once"
+    )
+    checkpoint_every: int | None = Field(default=None, ge=1, description="steps; None: at the end only")
+    calibrate: bool = Field(default=True, description="count the FLOPs of one step with torch's counter")
+    grpo: dict[str, Any] = Field(default={}, description="any other setting of trl.GRPOConfig, by its own name")
+
+
+class EvalSection(Section):
+    every: int | None = Field(
+        default=None, ge=1, description="steps between held-out evaluations; None: first and last step only"
+    )
+    samples: int = Field(default=1, ge=1, description="a problem; pass@k needs at least k")
+    temperature: float = Field(default=1.0, ge=0, description="0: greedy")
+    problems: int | None = Field(default=None, ge=1, description="the first so many held-out problems; None: all")
+
+
+class BudgetSection(Section):
+    """A run stops at the first step whose end reaches the budget; mentor included, held-out evaluation not."""
+
+    tokens: int | None = Field(default=None, ge=1)
+    flops: float | None = Field(default=None, gt=0)
+
+
+class ReportSection(Section):
+    budget: Literal["flops", "tokens"] = "flops"
+
+
+class StoreSection(Section):
+    path: str = "store"
+    registry_url: str | None = Field(default=None, description="SQLAlchemy URL; None: STORE/registry.sqlite")
+
+
+class SuiteConfig(Section):
+    suite: SuiteSection = SuiteSection()
+    task: TaskSection = TaskSection()
+    learner: LearnerSection = LearnerSection()
+    mentor: MentorSection = MentorSection()
+    mentoring: MentoringSection = MentoringSection()
+    train: TrainSection = TrainSection()
+    eval: EvalSection = EvalSection()
+    budget: BudgetSection = BudgetSection()
+    report: ReportSection = ReportSection()
+    store: StoreSection = StoreSection()
+
+    @model_validator(mode="after")
+    def _fits(self) -> "SuiteConfig":
+        if self.mentoring.placement == "append" and self.mentoring.follow_ups > self.train.num_generations:
+            raise ValueError('placement = "append" holds at most num_generations follow-ups a group')
+        return self
+
+    def hash(self) -> str:
+        """sha256 over everything that can change a row: where the store lies and how many workers there are can't."""
+        content = self.model_dump(
+            mode="json", exclude={"store": True, "report": True, "suite": {"workers", "notes", "arms", "seeds"}}
+        )
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def load_config(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> SuiteConfig:
+    """Read a TOML file and apply overrides such as `train.steps=20`, whose values are TOML too (bare words are strings).
+
+    Raises ConfigError for a file that is missing or malformed, an unknown key, and a value that can't be.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"Expected a TOML file at {path}, found none that can be read ({error}). Check the path.") from error
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"Expected TOML in {path}, found a mistake: {error}. Correct that line.") from error
+    return parse_config(values, overrides, where=str(path))
+
+
+def parse_config(values: dict[str, Any], overrides: Sequence[str] = (), where: str = "the settings") -> SuiteConfig:
+    """The same from a dictionary."""
+    values = json.loads(json.dumps(values, default=str))
+    for override in overrides:
+        _apply(values, override)
+    try:
+        return SuiteConfig.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(explain(error, SuiteConfig, where)) from error
+
+
+def explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
+    """pydantic's findings in our three parts: the key, what was expected, what was found, the nearest known key."""
+    lines = []
+    for finding in error.errors():
+        key = ".".join(str(part) for part in finding["loc"])
+        if finding["type"] == "extra_forbidden":
+            known = sorted(_known_keys(model))
+            lines.append(f"unknown setting `{key}`{nearest(key, known)}")
+        else:
+            found = "" if finding["type"] == "value_error" else f", found {finding['input']!r}"
+            lines.append(f"`{key or 'settings'}`: {finding['msg'].removeprefix('Value error, ')}{found}")
+    return f"In {where}: " + "; ".join(lines) + ". Correct it and try `mentor-audit validate` again."
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """`; did you mean ...?`, or the list when nothing is near."""
+    by_last = {k.rsplit(".", 1)[-1]: k for k in known}
+    near = difflib.get_close_matches(name, known, n=1) or [
+        by_last[m] for m in difflib.get_close_matches(name.rsplit(".", 1)[-1], list(by_last), n=1)
+    ]
+    if near:
+        return f"; did you mean `{near[0]}`?"
+    return f"; known are {', '.join(known)}" if len(known) <= 12 else ""
+
+
+def _known_keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        yield prefix + name
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _known_keys(field.annotation, f"{prefix}{name}.")
+
+
+def _apply(values: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"Expected an override as key=value, found {override!r}. Write for example --set train.steps=20.")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    *sections, name = key.strip().split(".")
+    place = values
+    for section in sections:
+        place = place.setdefault(section, {})
+        if not isinstance(place, dict):
+            raise ConfigError(
+                f"Expected `{section}` in {override!r} to be a section, found a value. See the TOML's section names."
+            )
+    place[name] = value
