@@ -31,9 +31,10 @@ Arm = Literal[
 ]
 """`resample` is matched to the mentor's tokens, `resample_flops` to its FLOPs."""
 ARMS: tuple[str, ...] = get_args(Arm)
-ARMS_WITH_MENTOR = ("mentor", "shuffled_other", "wrong")
-"""Arms that call the mentor. `wrong` calls it too: its alteration must cost what the true diagnosis costs."""
-ARMS_WITH_TRUTH = ("oracle",)
+ARMS_WITH_MENTOR = ("placebo", "shuffled_other", "wrong", "mentor")
+"""Arms that call the mentor. The controls among them call it too: they must cost what the mentor arm costs, word for word."""
+ARMS_RESAMPLING = ("resample", "resample_flops")
+ARMS_WITH_TRUTH = ("wrong", "oracle")
 """Arms that need a task which knows, by program, where an attempt first goes wrong."""
 
 

@@ -39,6 +39,19 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class Price:
+    """Expected cost of one call on one sequence. `flops` None: the model's size is unknown."""
+
+    prompt_tokens: int
+    output_tokens: int
+    flops: float | None
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.output_tokens
+
+
+@dataclass(frozen=True)
 class Completion:
     """One sampled sequence. `token_ids` are the sampled ids with the end-of-sequence token; `text` leaves special tokens out."""
 
@@ -59,6 +72,15 @@ class Verdict:
     status: AttemptStatus
     extracted: str | None = None
     why: str | None = None
+
+
+@dataclass(frozen=True)
+class Grade:
+    """A verdict with its reward. `reward` None: nothing gave one. `rewards`: each reward function's own value, where there are several."""
+
+    verdict: Verdict
+    reward: float | None
+    rewards: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -106,16 +128,37 @@ class Failure:
 
 
 class Policy(Protocol):
-    """The learner at its current weights."""
+    """The learner at its current weights, or another model."""
 
     name: str
+    max_prompt_tokens: int | None
+    """The longest prompt that leaves room for a completion in the model's context; None: no known limit."""
 
-    def sample(self, prompts: Sequence[Prompt], num_samples: int, *, seed: int | None = None) -> list[list[Completion]]:
+    def sample(
+        self,
+        prompts: Sequence[Prompt],
+        num_samples: int,
+        *,
+        seed: int | None = None,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        prompts_are_cached: bool = False,
+    ) -> list[list[Completion]]:
         """One list of `num_samples` completions a prompt, in order. An empty list of prompts gives an empty list.
 
         Training calls it on every rank the same number of times, so an implementation may run collectives. `seed` reseeds
-        the sampler where the implementation owns it; None leaves the stream as it is.
+        the sampler where the implementation owns it; None leaves the stream as it is. `max_tokens` and `temperature`
+        replace the policy's own settings for this call. `prompts_are_cached`: the same prompts were sampled from before
+        at these weights, so prefix caching would spare them; it changes only how usage is counted.
         """
+        ...
+
+    def price(self, prompt_tokens: int, output_tokens: int) -> Price:
+        """Of sampling one sequence of this size, without padding or prefix caching."""
+        ...
+
+    def count_tokens(self, prompt: Prompt) -> int:
+        """Tokens of a prompt as the model would be given it."""
         ...
 
 
@@ -128,6 +171,10 @@ class Mentor(Protocol):
     saw_gold: bool
 
     def diagnose(self, failures: Sequence[Failure], rng: random.Random) -> list[MentorReply]: ...
+
+    def price(self, failure: Failure) -> "Price":
+        """What a call on this failure takes, without making it; the resample arms are matched to it."""
+        ...
 
 
 class Task(Protocol):
@@ -149,6 +196,10 @@ class Task(Protocol):
 
     def placebo(self, problem: TaskProblem, length_of: str, rng: random.Random) -> str:
         """A generic instruction that says nothing of the problem, about as long as the text `length_of`."""
+        ...
+
+    def verdict_only(self, problem: TaskProblem) -> str:
+        """The instruction that says only that the answer was wrong."""
         ...
 
 
