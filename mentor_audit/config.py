@@ -218,7 +218,7 @@ class SuiteConfig(Section):
 
 
 def load_config(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> SuiteConfig:
-    """Read a TOML file and apply overrides such as `train.steps=20`, whose values are TOML too (bare words are strings).
+    """Read a TOML file (or, named .json, the same as JSON) and apply overrides such as `train.steps=20`, whose values are TOML too (bare words are strings).
 
     Raises ConfigError for a file that is missing or malformed, an unknown key, and a value that can't be.
     """
@@ -226,10 +226,12 @@ def load_config(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> 
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"Expected a TOML file at {path}, found none that can be read ({error}). Check the path.") from error
+    is_json = str(path).endswith(".json")
     try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"Expected TOML in {path}, found a mistake: {error}. Correct that line.") from error
+        values = json.loads(text) if is_json else tomllib.loads(text)
+    except ValueError as error:
+        kind = "JSON" if is_json else "TOML"
+        raise ConfigError(f"Expected {kind} in {path}, found a mistake: {error}. Correct that line.") from error
     return parse_config(values, overrides, where=str(path))
 
 

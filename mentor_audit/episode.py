@@ -142,16 +142,17 @@ def attempt(
     unit: Unit,
     num_samples: int,
     *,
+    indices: Sequence[int] | None = None,
     seed: int | None = None,
     temperature: float | None = None,
 ) -> list[Episode]:
-    """Sample and grade; an evaluation's attempts have the role `eval`."""
+    """Sample and grade; an evaluation's attempts have the role `eval`. `indices` number the groups; None: from 0."""
     sampled = policy.sample([p.prompt for p in problems], num_samples, seed=seed, temperature=temperature)
     flat = [(p, c) for p, completions in zip(problems, sampled, strict=True) for c in completions]
     graded = iter(grade([p for p, _ in flat], [c for _, c in flat]))
     return [
         make_episode(unit, index, problem, completions, [next(graded) for _ in completions])
-        for index, (problem, completions) in enumerate(zip(problems, sampled, strict=True))
+        for index, problem, completions in zip(indices or range(len(problems)), problems, sampled, strict=True)
     ]
 
 

@@ -145,7 +145,7 @@ class MentorGRPOTrainer(GRPOTrainer):
         section = mentor if isinstance(mentor, MentorSection) else MentorSection()
         follow_ups = self.num_generations if self.knobs.placement == "instructed_group" else self.knobs.follow_ups
         plan_knobs = self.knobs.model_copy(update={"follow_ups": follow_ups})
-        self._plan = Plan(arm, plan_knobs, self.args.seed, section.fallback, section.sees)
+        self.plan = Plan(arm, plan_knobs, self.args.seed, section.fallback, section.sees)
         run = make_run(
             run_id or f"{suite}-{arm}-s{self.args.seed}",
             suite=suite,
@@ -202,7 +202,7 @@ class MentorGRPOTrainer(GRPOTrainer):
         self.recorder.put_problems([e.problem.row for e in self._episodes])
         insertions: dict[int, Insertion] = {}
         if mode == "train":
-            rescue(self._episodes, self.learner, self.task, self.mentor, self._grade, self._plan, unit, self.gather_list)
+            rescue(self._episodes, self.learner, self.task, self.mentor, self._grade, self.plan, unit, self.gather_list)
             mine = [
                 ((e.index - self._first_index) * slots.size + insertion.slot, insertion)
                 for e in self._episodes
@@ -325,7 +325,7 @@ class MentorGRPOTrainer(GRPOTrainer):
                     sampled.advantage, sampled.mean_logprob_original, sampled.mean_logprob_instructed = found
         unit = self.recorder.unit(self.state.global_step, mode)
         waiting = self.recorder.pending(unit.step, mode).rows
-        for table, made in rows(self._episodes, unit, self.task, self._plan, self._mentor).items():
+        for table, made in rows(self._episodes, unit, self.task, self.plan, self._mentor).items():
             waiting[table] += made
         self._warn_when_all_truncated()
         self._episodes = []

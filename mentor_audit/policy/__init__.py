@@ -1,0 +1,1 @@
+"""Policies: loading a Hugging Face model (load) and sampling from it (hf)."""
