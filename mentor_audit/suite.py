@@ -87,7 +87,8 @@ def train_run(config: SuiteConfig, arm: str, seed: int, *, resume: bool = False,
     `resume` goes on from the run's last checkpoint; without one it starts again. Raises ConfigError, TaskError, ModelError and
     TrainingError as its parts do.
     """
-    from mentor_audit.config import BudgetSection
+    from transformers import PrinterCallback
+
     from mentor_audit.policy.load import load_model
     from mentor_audit.training import MentorGRPOTrainer, task_dataset
 
@@ -118,7 +119,7 @@ def train_run(config: SuiteConfig, arm: str, seed: int, *, resume: bool = False,
         task=task,
         mentoring=config.mentoring,
         mentor=config.mentor,
-        budget=BudgetSection(**config.budget.model_dump()),
+        budget=config.budget,
         calibrate=config.train.calibrate,
         run_config={
             **config.model_dump(mode="json"),
@@ -129,6 +130,7 @@ def train_run(config: SuiteConfig, arm: str, seed: int, *, resume: bool = False,
         },
         before_step=_evaluator(config, name, seed, say),
     )
+    trainer.remove_callback(PrinterCallback)
     checkpoint = last_checkpoint(work) if resume else None
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     trainer.save_model(str(work / "final"))

@@ -184,7 +184,8 @@ def test_frozen_weights_get_no_gradient_of_their_own() -> None:
     within(6 * training(shape, 43, 43, recomputes_head=False), counted)
 
 
-def test_mixture_of_experts_counts_the_active_ones() -> None:
+@pytest.mark.parametrize("implementation", ["eager", "grouped_mm"])
+def test_mixture_of_experts_counts_the_active_ones(implementation: str) -> None:
     from transformers import MixtralConfig, MixtralForCausalLM
 
     torch.manual_seed(0)
@@ -195,7 +196,7 @@ def test_mixture_of_experts_counts_the_active_ones() -> None:
         "num_attention_heads": 4,
         "num_key_value_heads": 4,
     }
-    config = MixtralConfig(vocab_size=119, num_local_experts=8, num_experts_per_tok=2, experts_implementation="eager", **settings)
+    config = MixtralConfig(vocab_size=119, num_local_experts=8, num_experts_per_tok=2, experts_implementation=implementation, **settings)
     model = MixtralForCausalLM(config).eval()
     shape = shape_of(model)
     assert shape.matmul_params == 2 * (4 * 64 * 64 + 8 * 64 + 2 * 3 * 64 * 128)
@@ -204,6 +205,9 @@ def test_mixture_of_experts_counts_the_active_ones() -> None:
     with torch.no_grad():
         counted = counted_by_torch(lambda: model(input_ids=ids, use_cache=False))
     within(4 * logprob(shape, 43, 43), counted)
+    model.train()
+    counted = counted_by_torch(lambda: model(input_ids=ids, use_cache=False, labels=ids).loss.backward())
+    within(4 * training(shape, 43, 43, recomputes_head=False), counted)
 
 
 def test_adapters_are_matmul_parameters() -> None:

@@ -67,6 +67,11 @@ def _sdpa_cpu_backward(grad_out: Any, query: Any, key: Any, value: Any, *args: A
     return int(sdpa_backward_flop_count(grad_out, query, key, value))
 
 
+def _grouped_product(a: Any, b: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
+    """(tokens, in) by (experts, in, out), every token with one expert; or, for their gradient, (in, tokens) by (tokens, out)."""
+    return int(2 * a[0] * a[1] * b[-1])
+
+
 def _add_product(total: Any, a: Any, b: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
     return int(2 * a[0] * a[1] * b[1])
 
@@ -74,7 +79,8 @@ def _add_product(total: Any, a: Any, b: Any, *args: Any, out_shape: Any = None, 
 UNMAPPED: dict[Any, Any] = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _sdpa_cpu,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _sdpa_cpu_backward,
+    torch.ops.aten._grouped_mm: _grouped_product,
     torch.ops.aten.addmm_: _add_product,
 }
-"""Operators that torch's counter leaves out. Formulas of torch itself: the CPU's fused attention, which computes the scores again
-in its backward pass like the other fused kernels, and in-place products, with which TRL's fused head adds up its gradients."""
+"""Operators that torch's counter leaves out: the CPU's fused attention, which computes the scores again in its backward pass like
+the other fused kernels; the products of a mixture's experts; in-place products, with which TRL's fused head adds up gradients."""

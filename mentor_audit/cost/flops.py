@@ -115,7 +115,7 @@ def shape_of(model: Any) -> ModelShape:
     total = matmul = trainable = expert_params = 0
     for name, module, parameter_name, parameter, size in _weights(model):
         total += size
-        if module in head_modules or not _is_matmul(module, parameter):
+        if module in head_modules or parameter_name.endswith("bias") or not _is_matmul(module, parameter):
             continue
         if EXPERTS.search(f"{name}.{parameter_name}"):
             expert_params += size
@@ -128,21 +128,26 @@ def shape_of(model: Any) -> ModelShape:
         assumptions.append("no head: the model has no output embeddings")
     heads, layers = getattr(config, "num_attention_heads", None), getattr(config, "num_hidden_layers", 0)
     head_size = getattr(config, "head_dim", None) or (config.hidden_size // heads if heads else 0)
+    score_size, value_size = getattr(config, "qk_head_dim", None) or head_size, getattr(config, "v_head_dim", None) or head_size
     if not heads:
         assumptions.append("attention is not counted: the config has no num_attention_heads")
     if getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True):
         assumptions.append("sliding-window attention is counted as full attention")
+    if any(key.startswith(("mamba_", "linear_")) and value for key, value in vars(config).items()):
+        assumptions.append("every layer is counted as attention: state-space and linear-attention layers have other products")
+    if getattr(config, "kv_lora_rank", None):
+        assumptions.append("latent attention: expanding the cache again at every sampled token is not counted")
     implementation = getattr(config, "_attn_implementation", None) or "eager"
-    head_weights = [p for m in head_modules for p in m.parameters(recurse=False) if p.ndim >= 2]
+    head_weights = [(m, p) for m in head_modules for p in m.parameters(recurse=False) if p.ndim >= 2]
     return ModelShape(
         name=str(getattr(model.config, "_name_or_path", "") or type(model).__name__),
         matmul_params=matmul,
-        head_params=sum(_size(m, p) for m in head_modules for p in m.parameters(recurse=False) if p.ndim >= 2),
-        attention_per_token=4 * layers * (heads or 0) * head_size,
+        head_params=sum(_size(m, p) for m, p in head_weights),
+        attention_per_token=2 * layers * (heads or 0) * (score_size + value_size),
         num_layers=layers,
         total_params=total,
         trainable_matmul_params=trainable,
-        head_is_trainable=any(p.requires_grad for p in head_weights),
+        head_is_trainable=any(p.requires_grad for _, p in head_weights),
         last_matmul_params=_last_matmul_params(model, layers),
         attention_backward_products=4 if implementation == "eager" else 5,
         assumptions=tuple(assumptions),

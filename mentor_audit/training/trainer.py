@@ -325,7 +325,7 @@ class MentorGRPOTrainer(GRPOTrainer):
                     sampled.advantage, sampled.mean_logprob_original, sampled.mean_logprob_instructed = found
         unit = self.recorder.unit(self.state.global_step, mode)
         waiting = self.recorder.pending(unit.step, mode).rows
-        for table, made in rows(self._episodes, unit, self.task, self.plan, self._mentor).items():
+        for table, made in rows(self._episodes, unit, self.task, self.plan, self.mentor).items():
             waiting[table] += made
         self._warn_when_all_truncated()
         self._episodes = []
@@ -547,15 +547,14 @@ class MentorGRPOTrainer(GRPOTrainer):
 
     @contextlib.contextmanager
     def counted(self, phase: str) -> Iterator[Callable[[float], None]]:
-        """Counts a phase inside a calibration; the caller passes what the formula gives. Does nothing at other times."""
+        """Counts a phase inside a calibration; gives a function that takes what the formula says. Does nothing at other times."""
         calibration = self._calibrating
         if calibration is None:
             yield _ignore
             return
-        computed: list[float] = []
         with counted_flops() as counter:
-            yield computed.append
-        calibration.add(phase, counter.total, sum(computed))
+            yield lambda computed: calibration.add(phase, 0.0, computed)
+        calibration.add(phase, counter.total, 0.0)
 
     def record_filling(self, usages: list[Usage]) -> None:
         """What sequences cost that only kept ranks equal."""
