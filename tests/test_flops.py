@@ -5,11 +5,15 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from accelerate import Accelerator
 from tiny import tiny_model, tiny_tokenizer
+from trl import GRPOTrainer
+from trl.trainer.utils import add_fused_lm_head
 
 from mentor_audit.cost.calibration import Calibration, counted_flops
 from mentor_audit.cost.flops import ModelShape, generation, generation_true, logprob, shape_of, training
@@ -118,20 +122,16 @@ def test_plain_training_matches_the_counter(model_settings: dict[str, Any], chec
     within(6 * training(shape, 43, 43, gradient_checkpointing=checkpointing, recomputes_head=False), counted)
 
 
-def trl_passes(model: Any, checkpointing: bool) -> tuple[int, float, int, float]:
-    """Counted and computed FLOPs of TRL's own log-prob method, without and with gradient."""
-    from types import SimpleNamespace
-
-    from accelerate import Accelerator
-    from trl import GRPOTrainer
-    from trl.trainer.utils import add_fused_lm_head
-
+def trl_passes(model: Any, checkpointing: bool, scored: str) -> tuple[int, float, int, float]:
+    """Counted and computed FLOPs of TRL's own log-prob method, without and with gradient. 26 completion columns, some padded."""
     add_fused_lm_head(model, outputs=("log_probs", "entropy"))
     model.train()
     if checkpointing:
         model.activation_checkpointing_enable()
     inputs = left_padded(6, 43, model.config.vocab_size)
-    trainer = SimpleNamespace(accelerator=Accelerator(cpu=True))
+    inputs["attention_mask"][1, 40:] = 0
+    inputs["attention_mask"][4, 20:] = 0
+    trainer: Any = SimpleNamespace(accelerator=Accelerator(cpu=True))
 
     def log_probs() -> torch.Tensor:
         values = (inputs["input_ids"], inputs["attention_mask"], 26)
@@ -141,32 +141,43 @@ def trl_passes(model: Any, checkpointing: bool) -> tuple[int, float, int, float]
         forward = counted_by_torch(log_probs)
     both = counted_by_torch(lambda: log_probs().sum().backward())
     tokens = inputs["attention_mask"].sum(1).tolist()
-    usages = [
+    completion_tokens = inputs["attention_mask"][:, -26:].sum(1).tolist()
+    flops = [
         pass_usage(
             shape_of(model),
             "c",
             tokens,
-            [26] * 6,
+            completion_tokens,
             43,
             26,
             "m",
-            backward=b,
-            gradient_checkpointing=b and checkpointing,
+            backward=backward,
+            gradient_checkpointing=backward and checkpointing,
             wall_seconds=0.0,
-        )
-        for b in (False, True)
+            scored=scored,
+        ).flops
+        or 0.0
+        for backward in (False, True)
     ]
-    assert usages[0].flops is not None
-    assert usages[1].flops is not None
-    return forward, usages[0].flops, both, usages[1].flops
+    return forward, flops[0], both, flops[1]
 
 
 @pytest.mark.parametrize("model_settings", MODELS)
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_trl_passes_match_the_counter(model_settings: dict[str, Any], checkpointing: bool) -> None:
-    forward, forward_computed, both, both_computed = trl_passes(tiny_model(**model_settings), checkpointing)
+    forward, forward_computed, both, both_computed = trl_passes(tiny_model(**model_settings), checkpointing, "every")
     within(forward_computed, forward)
     within(both_computed, both)
+
+
+def test_trl_scores_only_completion_tokens_where_it_has_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on CUDA: TRL's own selection of positions, its kernel replaced by the one for the CPU."""
+    monkeypatch.setattr("trl.trainer.utils._use_triton", lambda device: True)
+    forward, forward_computed, both, both_computed = trl_passes(tiny_model(), False, "completion")
+    within(forward_computed, forward)
+    within(both_computed, both)
+    _, every, _, _ = trl_passes(tiny_model(), False, "every")
+    assert every > forward * 1.01
 
 
 def test_frozen_weights_get_no_gradient_of_their_own() -> None:
@@ -196,7 +207,9 @@ def test_mixture_of_experts_counts_the_active_ones(implementation: str) -> None:
         "num_attention_heads": 4,
         "num_key_value_heads": 4,
     }
-    config = MixtralConfig(vocab_size=119, num_local_experts=8, num_experts_per_tok=2, experts_implementation=implementation, **settings)
+    config = MixtralConfig(
+        vocab_size=119, num_local_experts=8, num_experts_per_tok=2, experts_implementation=implementation, **settings
+    )
     model = MixtralForCausalLM(config).eval()
     shape = shape_of(model)
     assert shape.matmul_params == 2 * (4 * 64 * 64 + 8 * 64 + 2 * 3 * 64 * 128)

@@ -1,0 +1,374 @@
+"""Transfer: held-out accuracy without any instruction, arms compared at equal training compute.
+
+Owns the curves, the matched budget, the contrasts between arms and their intervals. Says nothing of what follows from them: that is
+verdict.py's part.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from mentor_audit.report.data import Data, make_cells
+from mentor_audit.report.matching import CommonRange, at_budget, common_range, over_range, widest_gap
+from mentor_audit.report.statistics import (
+    Cells,
+    Estimate,
+    cluster_bootstrap,
+    difference,
+    equivalence_p,
+    holm,
+    iqm,
+    level,
+    mcnemar_p,
+    pass_at_k,
+    probability_of_improvement,
+    upper_bound,
+)
+
+MARGIN = 0.05
+"""Accuracies that differ by less count as equal: 5 points."""
+RUNGS = (("resample", "sampling"), ("retry", "context"), ("placebo", "form"), ("wrong", "specificity"), ("mentor", "correctness"))
+"""Arms in the order in which each adds one thing to the one before; `retry` is skipped where it wasn't run."""
+ISOLATES = {
+    "gain": "everything that the mentor arm adds",
+    "sampling": "extra samples of the same price, no instruction",
+    "beyond sampling": "what an instruction adds to its price spent on samples",
+    "context": "seeing the failed attempt, without feedback",
+    "one bit": "being told only that it was wrong",
+    "form": "a generic instruction of the same length",
+    "specificity": "a specific diagnosis that is wrong, against a generic instruction",
+    "content": "the diagnosis of this failure, against one of another problem",
+    "correctness": "a true diagnosis, against a deliberately wrong one of the same form",
+    "beyond form": "a diagnosis, against a generic instruction of the same length",
+    "ceiling": "what a perfect diagnosis would add to the mentor's",
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A run's held-out evaluations in the order of what it had spent. Arrays: E evaluations, P problems."""
+
+    run_id: str
+    arm: str
+    seed: int
+    steps_E: np.ndarray
+    compute_E: np.ndarray
+    correct_E_P: np.ndarray
+    scored_E_P: np.ndarray
+    samples_E_P: np.ndarray
+
+    @property
+    def accuracy_E(self) -> np.ndarray:
+        """Mean over problems of the share correct among scored samples."""
+        return np.nanmean(_share(self.correct_E_P, self.scored_E_P), axis=1)
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One arm minus another at the matched budget. `p_holm` is adjusted over all contrasts of the report."""
+
+    name: str
+    plus: str
+    minus: str
+    isolates: str
+    estimate: Estimate
+    area: Estimate
+    upper_95: float | None
+    equivalence_p: float | None
+    p_holm: float | None = None
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """`budget` None: nothing can be compared, `refusal` says why. `decomposition` adds up to the gain, from vanilla to mentor."""
+
+    unit: str
+    curves: list[Curve]
+    left_out: dict[str, str]
+    problems: list[str]
+    common: CommonRange | None
+    budget: float | None
+    refusal: str | None
+    arms: list[dict[str, Any]] = field(default_factory=list)
+    decomposition: list[Contrast] = field(default_factory=list)
+    contrasts: list[Contrast] = field(default_factory=list)
+    pass_at_k: list[dict[str, Any]] = field(default_factory=list)
+    pairs: list[dict[str, Any]] = field(default_factory=list)
+
+    def contrast(self, name: str) -> Contrast | None:
+        return next((c for c in self.contrasts if c.name == name), None)
+
+
+def compare(data: Data, unit: str, seed: int) -> Transfer:
+    """Every comparison that the arms and evaluations in the store allow. `unit` is flops or tokens."""
+    curves, left_out, problems = curves_of(data, unit)
+    common = common_range({c.run_id: c.compute_E for c in curves})
+    if not curves:
+        reasons = sorted(set(left_out.values()))
+        why = (
+            f"no run can be placed on a curve ({'; '.join(reasons)})" if reasons else "no run was evaluated on held-out problems"
+        )
+        return Transfer(unit, curves, left_out, problems, None, None, why)
+    if common is None:
+        return Transfer(unit, curves, left_out, problems, None, None, _no_overlap(curves, unit))
+    if not problems:
+        return Transfer(unit, curves, left_out, problems, common, None, "no held-out problem was given to every run")
+    budget = common.high
+    at = {c.run_id: at_budget(c.compute_E, budget) for c in curves}
+    over = {c.run_id: over_range(c.compute_E, common.low, common.high) for c in curves}
+    end, area = _cells(curves, problems, at), _cells(curves, problems, over)
+    decomposition, contrasts = _contrasts(end, area, unit, seed)
+    return Transfer(
+        unit,
+        curves,
+        left_out,
+        problems,
+        common,
+        budget,
+        None,
+        _arms(curves, problems, end, area, at, budget, seed),
+        decomposition,
+        contrasts,
+        _pass_at_k(curves, problems, at, seed),
+        _pairs(data, curves, budget, unit),
+    )
+
+
+def resample_arm(arms: tuple[str, ...] | list[str], unit: str) -> str:
+    """The extra-sampling arm whose samples were matched in this unit, or the other one where only that was run."""
+    order = ("resample_flops", "resample") if unit == "flops" else ("resample", "resample_flops")
+    return next((arm for arm in order if arm in arms), "resample")
+
+
+def curves_of(data: Data, unit: str) -> tuple[list[Curve], dict[str, str], list[str]]:
+    """(curves of the runs that can be compared, why others can't, the held-out problems that all of them were given)."""
+    left_out = dict(data.left_out)
+    spent: dict[str, list[tuple[float, int, int]]] = {}
+    for run in data.runs:
+        rows = data.frames["evaluations"].filter(pl.col("run_id") == run["run_id"]).to_dicts()
+        if len(rows) < 2:
+            left_out[run["run_id"]] = f"{len(rows)} held-out evaluation{'s' if len(rows) != 1 else ''}; a curve needs two"
+        elif any(row[unit] is None for row in rows):
+            left_out[run["run_id"]] = f"its {unit.replace('flops', 'FLOPs')} are not known: a model of unknown size was called"
+        else:
+            spent[run["run_id"]] = sorted((row[unit], row["launch"], row["step"]) for row in rows)
+    heldout = data.frames["heldout"].filter(pl.col("run_id").is_in(list(spent)))
+    given = [set(part["problem_id"]) for _, part in heldout.group_by("run_id", "launch", "step")]
+    problems = sorted(set.intersection(*given)) if given else []
+    place = {problem: i for i, problem in enumerate(problems)}
+    curves = []
+    for run in data.runs:
+        if run["run_id"] not in spent:
+            continue
+        evaluations = spent[run["run_id"]]
+        at = {(launch, step): i for i, (_, launch, step) in enumerate(evaluations)}
+        counts = np.zeros((3, len(evaluations), len(problems)))
+        part = heldout.filter(pl.col("run_id") == run["run_id"])
+        for row in part.select("launch", "step", "problem_id", "correct", "incorrect", "samples").iter_rows():
+            if row[2] in place:
+                counts[:, at[row[0], row[1]], place[row[2]]] = (row[3], row[3] + row[4], row[5])
+        curves.append(
+            Curve(
+                run["run_id"],
+                run["arm"],
+                run["seed"],
+                np.array([step for _, _, step in evaluations]),
+                np.array([compute for compute, _, _ in evaluations]),
+                *counts,
+            )
+        )
+    return curves, left_out, problems
+
+
+def mean_curve(curves: list[Curve]) -> list[tuple[float, float]]:
+    """(compute, mean accuracy over the runs of one arm) where all of them were evaluated, without extrapolation."""
+    common = common_range({c.run_id: c.compute_E for c in curves})
+    if common is None:
+        return []
+    knots = sorted({float(x) for c in curves for x in c.compute_E if common.low <= x <= common.high})
+    heights = [float(np.mean([_weighted(at_budget(c.compute_E, x), c.accuracy_E[:, None])[0] for c in curves])) for x in knots]
+    return [(x, y) for x, y in zip(knots, heights, strict=True) if np.isfinite(y)]
+
+
+def _cells(curves: list[Curve], problems: list[str], weights: dict[str, np.ndarray]) -> Cells:
+    """A cell is the weighted sum of a run's accuracies on one problem; unknown where an evaluation that it needs has no verdict."""
+    rows = []
+    for curve in curves:
+        y_P = _weighted(weights[curve.run_id], _share(curve.correct_E_P, curve.scored_E_P))
+        rows += [(curve.arm, curve.seed, p, float(y), 1.0) for p, y in zip(problems, y_P, strict=True) if np.isfinite(y)]
+    return make_cells(rows)
+
+
+def _contrasts(end: Cells, area: Cells, unit: str, seed: int) -> tuple[list[Contrast], list[Contrast]]:
+    """(the rungs from vanilla to mentor, every contrast of the arms that are there), Holm-adjusted together."""
+    arms = end.arms
+    extra = resample_arm(arms, unit)
+    below_form = "retry" if "retry" in arms else extra
+    other = next((arm for arm in ("resample", "resample_flops") if arm in arms and arm != extra), None)
+    wanted = [
+        ("gain", "mentor", "vanilla"),
+        ("sampling", extra, "vanilla"),
+        ("beyond sampling", "mentor", extra),
+        ("context", "retry", extra),
+        ("one bit", "verdict_only", below_form),
+        ("form", "placebo", below_form),
+        ("specificity", "wrong", "placebo"),
+        ("content", "mentor", "shuffled_other"),
+        ("correctness", "mentor", "wrong"),
+        ("beyond form", "mentor", "placebo"),
+        ("ceiling", "oracle", "mentor"),
+    ]
+    if other:
+        wanted += [(f"sampling, {other}", other, "vanilla"), (f"beyond sampling, {other}", "mentor", other)]
+    contrasts = [
+        _contrast(name, plus, minus, ISOLATES[name.partition(",")[0]], end, area, seed)
+        for name, plus, minus in wanted
+        if plus in arms and minus in arms
+    ]
+    adjusted = holm([c.estimate.p for c in contrasts])
+    contrasts = [Contrast(**{**vars(contrast), "p_holm": p}) for contrast, p in zip(contrasts, adjusted, strict=True)]
+    return _rungs(end, area, extra, seed), contrasts
+
+
+def _rungs(end: Cells, area: Cells, extra: str, seed: int) -> list[Contrast]:
+    """Steps that add up from vanilla to mentor; where an arm wasn't run, its step is part of the next one's."""
+    if "vanilla" not in end.arms or "mentor" not in end.arms:
+        return []
+    rungs, below, waiting = [], "vanilla", []
+    for arm, adds in RUNGS:
+        arm = extra if arm == "resample" else arm
+        if arm not in end.arms:
+            waiting += [] if adds == "context" else [adds]
+            continue
+        names = [*waiting, adds]
+        name = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+        rungs.append(_contrast(name, arm, below, "; ".join(ISOLATES[n] for n in names), end, area, seed))
+        below, waiting = arm, []
+    return rungs
+
+
+def _contrast(name: str, plus: str, minus: str, isolates: str, end: Cells, area: Cells, seed: int) -> Contrast:
+    estimate, curve = _estimate(end, (plus, minus), [seed, 1]), _estimate(area, (plus, minus), [seed, 2])
+    return Contrast(name, plus, minus, isolates, estimate, curve, upper_bound(estimate), equivalence_p(estimate, MARGIN))
+
+
+def _estimate(cells: Cells, arms: tuple[str, ...], seed: list[int]) -> Estimate:
+    """The rate of one arm, or the difference of two; unknown where an arm has no verdict that it takes."""
+    if not set(arms) <= set(cells.arms):
+        return Estimate(None, None, None, None, None, None, 0, 0)
+    return cluster_bootstrap(cells.of(*arms), difference if len(arms) == 2 else level, np.random.default_rng(seed))
+
+
+def _arms(
+    curves: list[Curve], problems: list[str], end: Cells, area: Cells, at: dict[str, np.ndarray], budget: float, seed: int
+) -> list[dict[str, Any]]:
+    by_seed = {arm: _by_seed(end, arm) for arm in end.arms}
+    found = []
+    for arm in end.arms:
+        mine = [c for c in curves if c.arm == arm]
+        as_wrong = [_weighted(at[c.run_id], _share(c.correct_E_P, c.samples_E_P)) for c in mine]
+        samples = sum(float(c.samples_E_P[-1].sum()) for c in mine)
+        scored = sum(float(c.scored_E_P[-1].sum()) for c in mine)
+        found.append(
+            {
+                "arm": arm,
+                "seeds": [c.seed for c in mine],
+                "accuracy": _estimate(end, (arm,), [seed, 1]),
+                "area": _estimate(area, (arm,), [seed, 2]),
+                "by_seed": by_seed[arm],
+                "iqm": iqm(list(by_seed[arm].values())),
+                "mentor_beats_it": probability_of_improvement(list(by_seed["mentor"].values()), list(by_seed[arm].values()))
+                if "mentor" in by_seed and arm != "mentor"
+                else None,
+                "accuracy_unscored_as_wrong": _mean(np.concatenate(as_wrong)),
+                "unscored_fraction_at_end": 1 - scored / samples if samples else None,
+                "accuracy_at_start": _mean(np.array([c.accuracy_E[0] for c in mine])),
+                "accuracy_at_end": _mean(np.array([c.accuracy_E[-1] for c in mine])),
+                "compute_at_end": _mean(np.array([c.compute_E[-1] for c in mine])),
+                "steps_at_budget": _mean(np.array([at[c.run_id] @ c.steps_E for c in mine])),
+                "widest_gap": max(widest_gap(c.compute_E, budget) for c in mine),
+            }
+        )
+    return found
+
+
+def _pass_at_k(curves: list[Curve], problems: list[str], at: dict[str, np.ndarray], seed: int) -> list[dict[str, Any]]:
+    """At the matched budget, for powers of two up to the samples that were drawn. Problems with fewer scored samples are unknown."""
+    most = int(max((c.samples_E_P.max(initial=0) for c in curves), default=0))
+    found = []
+    for k in [k for k in (2, 4, 8, 16, 32, 64) if k <= most]:
+        rows = []
+        for curve in curves:
+            pairs = zip(curve.scored_E_P.ravel(), curve.correct_E_P.ravel(), strict=True)
+            y = np.array([np.nan if (v := pass_at_k(int(n), int(c), k)) is None else v for n, c in pairs])
+            y_P = _weighted(at[curve.run_id], y.reshape(curve.scored_E_P.shape))
+            rows += [(curve.arm, curve.seed, p, float(v), 1.0) for p, v in zip(problems, y_P, strict=True) if np.isfinite(v)]
+        cells = make_cells(rows)
+        found += [{"arm": arm, "k": k, "pass": _estimate(cells, (arm,), [seed, 3])} for arm in cells.arms]
+    return found
+
+
+def _pairs(data: Data, curves: list[Curve], budget: float, unit: str) -> list[dict[str, Any]]:
+    """Mentor's run against resample's, seed by seed: the first sample of each problem at the last evaluation within the budget."""
+    runs = {(c.arm, c.seed): c for c in curves}
+    extra = resample_arm([c.arm for c in curves], unit)
+    found = []
+    for (arm, seed), first in sorted(runs.items()):
+        second = runs.get((extra, seed))
+        if arm != "mentor" or second is None:
+            continue
+        one, other = _first_samples(data, first, budget), _first_samples(data, second, budget)
+        both = one.keys() & other.keys()
+        only_first = sum(one[p] and not other[p] for p in both)
+        only_second = sum(other[p] and not one[p] for p in both)
+        found.append(
+            {
+                "seed": seed,
+                "first": first.run_id,
+                "second": second.run_id,
+                "problems": len(both),
+                "only_first": only_first,
+                "only_second": only_second,
+                "p": mcnemar_p(only_first, only_second),
+            }
+        )
+    return found
+
+
+def _first_samples(data: Data, curve: Curve, budget: float) -> dict[str, bool]:
+    step = int(curve.steps_E[np.flatnonzero(curve.compute_E <= budget)[-1]])
+    part = data.frames["heldout"].filter((pl.col("run_id") == curve.run_id) & (pl.col("step") == step))
+    rows = part.sort("launch").select("problem_id", "first_is_correct").iter_rows()
+    return {problem: correct for problem, correct in rows if correct is not None}
+
+
+def _by_seed(cells: Cells, arm: str) -> dict[int, float]:
+    mine = cells.of(arm)
+    rates = mine.numerator_A_S_P[0].sum(axis=1) / mine.denominator_A_S_P[0].sum(axis=1)
+    return {seed: float(rate) for seed, rate in zip(mine.seeds, rates, strict=True)}
+
+
+def _no_overlap(curves: list[Curve], unit: str) -> str:
+    arms = list(dict.fromkeys(c.arm for c in curves))
+    spans = "; ".join(
+        f"{arm} {min(c.compute_E[0] for c in curves if c.arm == arm):.3g} to {max(c.compute_E[-1] for c in curves if c.arm == arm):.3g}"
+        for arm in arms
+    )
+    return f"the budgets don't overlap: evaluated {unit.replace('flops', 'FLOPs')} were {spans}, and nothing is extrapolated"
+
+
+def _share(top_E_P: np.ndarray, bottom_E_P: np.ndarray) -> np.ndarray:
+    return np.divide(top_E_P, bottom_E_P, out=np.full(top_E_P.shape, np.nan), where=bottom_E_P > 0)
+
+
+def _weighted(weights_E: np.ndarray, y_E_P: np.ndarray) -> np.ndarray:
+    """(P,) only the evaluations that carry weight are asked for a value."""
+    used = weights_E > 0
+    return np.asarray(weights_E[used] @ y_E_P[used])
+
+
+def _mean(values: np.ndarray) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else None

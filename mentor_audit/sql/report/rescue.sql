@@ -1,0 +1,26 @@
+-- question: Of the zero-reward groups that the arm acted on in training, how many got a correct response?
+-- grain: one row a run and problem
+-- units: groups: failed = rescued + not rescued + unknown; unanswered ones (nothing could be shown) are not rescued; unknown ones have
+-- units: responses but no verdict on any. responses, scored and correct count single responses; response_tokens are prompt + output
+WITH response AS (
+    SELECT
+        group_id, count(*) AS responses, count(is_correct) AS scored, count(*) FILTER (is_correct) AS correct,
+        bool_or(is_correct) AS rescued, sum(prompt_tokens + completion_tokens) AS tokens
+    FROM attempt
+    WHERE mode = 'train' AND role IN ('follow_up', 'extra_sample')
+    GROUP BY group_id
+)
+SELECT
+    g.run_id, g.problem_id,
+    count(*) AS failed,
+    count(*) FILTER (r.rescued) AS rescued,
+    count(*) FILTER (r.group_id IS NULL) AS unanswered,
+    count(*) FILTER (r.group_id IS NOT NULL AND r.rescued IS NULL) AS unknown,
+    coalesce(sum(r.responses), 0)::BIGINT AS responses,
+    coalesce(sum(r.scored), 0)::BIGINT AS scored,
+    coalesce(sum(r.correct), 0)::BIGINT AS correct,
+    coalesce(sum(r.tokens), 0)::BIGINT AS response_tokens
+FROM attempt_group g LEFT JOIN response r USING (group_id)
+WHERE g.mode = 'train' AND g.zero_reward AND g.triggered
+GROUP BY g.run_id, g.problem_id
+ORDER BY g.run_id, g.problem_id

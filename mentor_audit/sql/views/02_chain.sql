@@ -1,0 +1,51 @@
+-- One row for each failed attempt and each response to it (a follow-up, or an extra sample); one row with NULLs on the right for a
+-- failed attempt that nothing answered. Costs are those of the whole group's rollout, of the diagnosis, and of the responses together.
+CREATE VIEW chain AS
+WITH failed AS (
+    SELECT * FROM attempt WHERE role IN ('attempt', 'eval') AND is_correct = false
+),
+response AS (
+    SELECT * FROM attempt WHERE parent_attempt_id IS NOT NULL
+),
+audit AS (
+    SELECT
+        diagnosis_id,
+        bool_and(verdict) FILTER (aspect = 'location') AS location_is_right,
+        bool_and(verdict) FILTER (aspect = 'cause') AS cause_is_right,
+        string_agg(aspect || ': ' || coalesce(verdict::VARCHAR, 'cannot tell') || ' (' || auditor || ')', '; ' ORDER BY aspect, auditor)
+            AS audits
+    FROM diagnosis_audit GROUP BY diagnosis_id
+),
+spent AS (
+    SELECT owner_id, phase, sum(flops) AS flops, sum(prompt_tokens + output_tokens) AS tokens
+    FROM cost GROUP BY owner_id, phase
+)
+SELECT
+    f.run_id, r.arm, r.seed, f.launch, f.step, f.mode, f.group_id, f.problem_id,
+    p.prompt AS problem, p.gold,
+    f.attempt_id, f.prompt, f.completion, f.extracted_answer, f.status, f.status_detail, f.trained, f.advantage, f.replaced_by,
+    g.num_generations, g.num_correct, g.zero_reward, g.triggered, g.trigger_reason,
+    d.diagnosis_id, d.mentor, d.mentor_model, d.parse_status AS diagnosis_parse_status, d.raw_reply AS diagnosis_raw_reply,
+    d.location AS diagnosis_location, d.error_type AS diagnosis_error_type, d.claim AS diagnosis_claim, d.error AS diagnosis_error,
+    au.location_is_right, au.cause_is_right, au.audits,
+    i.instruction_id, i.text AS instruction_text, i.source AS instruction_source, i.diagnosis_id AS instruction_diagnosis_id,
+    i.is_fitting AS instruction_is_fitting, i.assignment_probability,
+    x.attempt_id AS response_id, x.role AS response_role, x.prompt AS response_prompt, x.completion AS response_completion,
+    x.extracted_answer AS response_extracted_answer, x.is_correct AS response_is_correct, x.status AS response_status,
+    x.trained AS response_trained, x.advantage AS response_advantage,
+    x.mean_logprob_original AS response_mean_logprob_original, x.mean_logprob_instructed AS response_mean_logprob_instructed,
+    cr.flops AS rollout_flops, cr.tokens AS rollout_tokens,
+    cm.flops AS mentor_flops, cm.tokens AS mentor_tokens,
+    coalesce(cf.flops, cx.flops) AS response_flops, coalesce(cf.tokens, cx.tokens) AS response_tokens
+FROM failed f
+JOIN run r USING (run_id)
+JOIN attempt_group g USING (group_id)
+LEFT JOIN problem p ON p.problem_id = f.problem_id
+LEFT JOIN diagnosis d ON d.attempt_id = f.attempt_id
+LEFT JOIN audit au ON au.diagnosis_id = d.diagnosis_id
+LEFT JOIN instruction i ON i.attempt_id = f.attempt_id
+LEFT JOIN response x ON x.parent_attempt_id = f.attempt_id
+LEFT JOIN spent cr ON cr.owner_id = f.group_id AND cr.phase IN ('rollout', 'eval')
+LEFT JOIN spent cm ON cm.owner_id = d.diagnosis_id AND cm.phase = 'mentor'
+LEFT JOIN spent cf ON cf.owner_id = i.instruction_id AND cf.phase = 'follow_up'
+LEFT JOIN spent cx ON cx.owner_id = f.group_id AND cx.phase = 'extra_sample' AND x.attempt_id IS NOT NULL;

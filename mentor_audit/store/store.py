@@ -1,0 +1,161 @@
+"""The trajectory store: a folder of Delta tables and a registry. The one object that users open."""
+
+import json
+import os
+import re
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from mentor_audit.errors import RecordError, SchemaVersionError, StoreError
+from mentor_audit.records import SCHEMA_VERSION, TRAJECTORY_TABLES, Run
+from mentor_audit.store import check as checking
+from mentor_audit.store import compact as compacting
+from mentor_audit.store.delta import create_table, fsync, open_table
+from mentor_audit.store.registry import Registry
+from mentor_audit.store.writer import RankWriter, RunWriter
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from mentor_audit.store.reader import NamedQuery
+    from mentor_audit.store.untrusted import Limits
+
+MARKER = "store.json"
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+MIN_VACUUM_HOURS = 168
+
+
+class Store:
+    """Open with `Store.open` or `Store.create`. Any number of processes may read while runs are written.
+
+    root       the folder
+    registry   runs, launches and human labels
+    """
+
+    def __init__(self, root: Path, registry_url: str | None) -> None:
+        self.root = root
+        self.registry = Registry(root / "registry.sqlite", registry_url)
+
+    @classmethod
+    def create(cls, path: str | PathLike[str], registry_url: str | None = None, *, exist_ok: bool = False) -> "Store":
+        """A store in a missing or empty folder. Raises StoreError for any other folder, unless `exist_ok` and it is a store."""
+        root = Path(path)
+        if (root / MARKER).exists():
+            if exist_ok:
+                return cls.open(root)
+            raise StoreError(f"Expected no store at {root} yet, found one. Open it, or choose another folder.")
+        if root.exists() and not root.is_dir():
+            raise StoreError(f"Expected a folder at {root}, found a file. Choose another path.")
+        if root.exists() and set(os.listdir(root)) - {"tables", "registry.sqlite", "models", "locks"}:
+            raise StoreError(f"Expected {root} to be empty or a store, found other files in it. Choose another folder.")
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            for table in TRAJECTORY_TABLES:
+                create_table(root, table)
+            store = cls(root, registry_url)
+            marker = {"format": "mentor_audit", "schema_version": SCHEMA_VERSION, "registry_url": registry_url}
+            temporary = root / f".{MARKER}.{os.getpid()}"
+            temporary.write_text(json.dumps(marker), encoding="utf-8")
+            fsync(temporary)
+            os.rename(temporary, root / MARKER)
+            fsync(root)
+        except OSError as error:
+            raise StoreError(f"Expected to make a store at {root}, found that {error}. Choose another folder.") from error
+        return store
+
+    @classmethod
+    def open(cls, path: str | PathLike[str]) -> "Store":
+        """Raises StoreError when there is no store, SchemaVersionError when it was written by a newer version."""
+        root = Path(path)
+        try:
+            marker = json.loads((root / MARKER).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise StoreError(
+                f"Expected a store at {root}, found no readable {MARKER} in it. Check the path; `mentor-audit demo` makes a store."
+            ) from error
+        if not isinstance(marker, dict) or marker.get("format") != "mentor_audit":
+            raise StoreError(f"Expected a store of mentor_audit at {root}, found {MARKER} of something else. Check the path.")
+        if marker["schema_version"] > SCHEMA_VERSION:
+            raise SchemaVersionError(
+                f"Expected schema version {SCHEMA_VERSION} or older at {root}, found {marker['schema_version']}. Upgrade mentor_audit."
+            )
+        return cls(root, marker.get("registry_url"))
+
+    def writer(self, run: Run, resumed_from_step: int | None = None, world_size: int = 1) -> RunWriter:
+        """Rank 0's writer: registers the run, locks it and opens its next launch.
+
+        Raises WriterLockedError while another process writes the run, RecordError for a run id that can't name a file.
+        """
+        if not RUN_ID.fullmatch(run.run_id):
+            raise RecordError(
+                f"Expected a run id of letters, digits, '.', '_' and '-', found {run.run_id!r}. It names files; choose another."
+            )
+        self.registry.add_run(run)
+        return RunWriter(self.root, self.registry, run.run_id, resumed_from_step, world_size)
+
+    def rank_writer(self, run_id: str, launch: int, rank: int) -> RankWriter:
+        """The writer of a rank above 0, in the launch that rank 0 opened."""
+        return RankWriter(self.root, run_id, launch, rank)
+
+    def versions(self) -> dict[str, int]:
+        """Delta version of each table: with them a report can be made again after more data has come."""
+        return {table: open_table(self.root, table).version() for table in TRAJECTORY_TABLES}
+
+    def sql(self, text: str, limits: "Limits | None" = None) -> "pl.DataFrame":
+        """Any SQL over the views, in a child process without access to anything else. Raises QueryError, QueryLimitError."""
+        import polars as pl
+
+        from mentor_audit.store.untrusted import run_untrusted
+
+        found: Any = pl.from_arrow(run_untrusted(self.root, text, limits))
+        return found
+
+    def arrow(self, text: str, versions: dict[str, int] | None = None) -> pa.Table:
+        """SQL of our own, in this process, as Arrow. Never pass it text from a model or a stranger."""
+        from mentor_audit.store import reader
+
+        with reader.connect(self.root, self.registry, versions) as connection:
+            return reader.fetch(connection, text)
+
+    def query(self, name: str, **parameters: Any) -> "pl.DataFrame":
+        """A named query. Raises QueryError for a name that isn't one, with the nearest."""
+        from mentor_audit.store import reader
+
+        with reader.connect(self.root, self.registry) as connection:
+            return reader.run(connection, name, parameters)
+
+    def queries(self) -> "list[NamedQuery]":
+        from mentor_audit.store import reader
+
+        return reader.queries()
+
+    def chain(self, attempt_id: str) -> "pl.DataFrame":
+        """One failed attempt and what followed, a row a response. Raises QueryError when the id isn't there."""
+        from mentor_audit.store import reader
+
+        with reader.connect(self.root, self.registry) as connection:
+            return reader.chain(connection, attempt_id)
+
+    def table(self, name: str) -> "pl.DataFrame":
+        """A whole view, such as `attempt`, `cost` or `chain`."""
+        from mentor_audit.store import reader
+
+        with reader.connect(self.root, self.registry) as connection:
+            return reader.table(connection, name)
+
+    def check(self) -> list[checking.Finding]:
+        """Prove links, keys, counts and checksums; empty when all hold but for findings of severity `info`."""
+        return checking.check_store(self)
+
+    def compact(self) -> dict[str, int]:
+        """Merge small files of all runs; files replaced, by table."""
+        return compacting.compact_store(self.root)
+
+    def vacuum(self, hours: int = MIN_VACUUM_HOURS) -> int:
+        """Remove files that no version of the last `hours` needs. Raises StoreError for less than a week."""
+        if hours < MIN_VACUUM_HOURS:
+            raise StoreError(f"Expected to keep at least {MIN_VACUUM_HOURS} hours of versions, found {hours}. Reports name versions.")
+        return compacting.vacuum(self.root, hours)
