@@ -25,6 +25,7 @@ class Usage:
     flops           as executed, padding included; None: the model's size is unknown
     flops_prefix_cached   without padding, the prompt computed once a group
     wall_seconds    this sequence's equal share of the call
+    sequences       1; a training or log-prob pass is one Usage for all its sequences
     """
 
     call_id: str
@@ -36,6 +37,7 @@ class Usage:
     flops: float | None
     flops_prefix_cached: float | None
     wall_seconds: float
+    sequences: int = 1
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class WordTask:
             return Verdict(None, "truncated")
         if completion == "crash":
             return Verdict(None, "verifier_error", why="the verifier crashed")
-        answer = completion.split()[-1]
+        answer = (completion.split() or [""])[-1]
         return Verdict(answer == problem.row.gold, "correct" if answer == problem.row.gold else "incorrect", answer)
 
     def instructed_prompt(self, problem: TaskProblem, instruction: str, shown_attempt: str | None) -> Prompt:

@@ -91,4 +91,5 @@ def pass_usage(
         flops=flops,
         flops_prefix_cached=true_flops,
         wall_seconds=wall_seconds,
+        sequences=len(tokens),
     )

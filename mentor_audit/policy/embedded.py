@@ -18,11 +18,11 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
@@ -52,8 +52,10 @@ IDS = {word: i for i, word in enumerate(WORDS)}
 MAX_COMPLETION_TOKENS = MAX_STEPS * WORDS_A_STEP + 2
 """Room for every step, the end of sequence, and one word too many."""
 
-SHARES = {"nothing": 0.15, "fitting": 0.5, "misfit": 0.3, "other": 0.05}
-"""What the demonstrations are shown, by share."""
+OTHER_SHARES = {"nothing": 0.3, "misfit": 0.6, "other": 0.1}
+"""What the half of the demonstrations without a fitting hint is shown."""
+MISFIT_SHARES = (0.45, 0.35, 0.2)
+"""The right kind at a wrong step, a wrong kind at the right step, any hint that fits no hard step."""
 SHOWN_ATTEMPT_SHARE = 0.06
 """Share of batches in which the learner is shown its failed attempt as well."""
 STEPS_A_CHAIN = [2, 3, 4, 4]
@@ -67,8 +69,9 @@ class WarmUpSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     seed: int = Field(default=0, description="of the first weights, the demonstrations and the probe")
-    eps: float = Field(
-        default=0.01, ge=0, lt=1, description="share of demonstrations without a fitting hint that do every step right"
+    eps: dict[Literal["carry", "borrow", "mulcarry"], float] = Field(
+        default={"carry": 0.02, "borrow": 0.004},
+        description="kind -> share of the demonstrations without a fitting hint that do every step of this kind right",
     )
     steps: int = Field(default=1600, ge=1, description="optimizer updates")
     batch_size: int = Field(default=24, ge=1)
@@ -207,15 +210,24 @@ def embedded_model(seed: int) -> LlamaForCausalLM:
         return LlamaForCausalLM(config)
 
 
-def demonstrations(rng: random.Random, number: int, eps: float) -> list[tuple[list[str], list[str]]]:
-    """(prompt, response) in words: one batch, all of the same number of steps, so that it needs little padding."""
+def demonstrations(rng: random.Random, number: int, eps: Mapping[str, float]) -> list[tuple[list[str], list[str]]]:
+    """(prompt, response) in words: one batch, all of the same number of steps, so that it needs little padding.
+
+    Neighbours pose the same chain, so that what they are shown is all that tells them apart.
+    """
     steps, shows_attempt = rng.choice(STEPS_A_CHAIN), rng.random() < SHOWN_ATTEMPT_SHARE
-    return [_demonstration(draw_chain(rng, steps), rng, eps, shows_attempt) for _ in range(number)]
+    made: list[tuple[list[str], list[str]]] = []
+    while len(made) < number:
+        chain = draw_chain(rng, steps)
+        (other,) = rng.choices(list(OTHER_SHARES), list(OTHER_SHARES.values()))
+        made += [_demonstration(chain, form, rng, eps, shows_attempt) for form in ("fitting", other)]
+    return made[:number]
 
 
-def _demonstration(chain: Chain, rng: random.Random, eps: float, shows_attempt: bool) -> tuple[list[str], list[str]]:
+def _demonstration(
+    chain: Chain, form: str, rng: random.Random, eps: Mapping[str, float], shows_attempt: bool
+) -> tuple[list[str], list[str]]:
     everything = set(range(len(chain.steps)))
-    (form,) = rng.choices(list(SHARES), list(SHARES.values()))
     shown, right = "", set[int]()
     if form == "fitting":
         right = _hinted_steps(chain, rng)
@@ -226,8 +238,9 @@ def _demonstration(chain: Chain, rng: random.Random, eps: float, shows_attempt: 
         right = {step} if kind == KINDS[chain.steps[step].operation] else set()
     elif form == "other":
         shown = _empty_words(rng)
-    if form != "fitting" and rng.random() < eps:
-        right = everything
+    if form != "fitting":
+        lucky = {kind for kind in KINDS.values() if rng.random() < eps.get(kind, 0.0)}
+        right |= {i for i, step in enumerate(chain.steps) if KINDS[step.operation] in lucky}
     prompt = chain.prompt.split()[:-1]
     if shows_attempt:
         prompt += ["tried", *chain.write(everything).split()]
@@ -245,15 +258,13 @@ def _hinted_steps(chain: Chain, rng: random.Random) -> set[int]:
 
 
 def _misfit(chain: Chain, rng: random.Random) -> tuple[int, str]:
-    """A hint that leaves the failure as it is: most often the right kind at the wrong step, else anything that fits no hard step."""
+    """A hint that leaves the failure as it is: the right kind at a wrong step, a wrong kind at the right step, or any other."""
     steps = range(len(chain.steps))
-    hard = chain.hard_steps(steps)
-    true = {(step, KINDS[chain.steps[step].operation]) for step in hard}
-    candidates = [(step, kind) for step in steps for kind in KINDS.values() if (step, kind) not in true]
-    if hard and rng.random() < 0.6:
-        kind = KINDS[chain.steps[rng.choice(hard)].operation]
-        candidates = [c for c in candidates if c[1] == kind] or candidates
-    return rng.choice(candidates)
+    hard = {step: KINDS[chain.steps[step].operation] for step in chain.hard_steps(steps)}
+    others = [(step, kind) for step in steps for kind in KINDS.values() if hard.get(step) != kind]
+    wrong_step = [(step, kind) for step, kind in others if kind in hard.values()]
+    wrong_kind = [(step, kind) for step, kind in others if step in hard]
+    return rng.choice(rng.choices([wrong_step, wrong_kind, others], MISFIT_SHARES)[0] or others)
 
 
 def _empty_words(rng: random.Random) -> str:

@@ -95,7 +95,7 @@ def _raw(table: str, files: list[str]) -> str:
 def fetch(connection: duckdb.DuckDBPyConnection, text: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
     """Run SQL; the result as Arrow. Raises QueryError with DuckDB's words, CorruptStoreError when a part can't be read."""
     try:
-        return connection.execute(text, dict(parameters or {}) or None).to_arrow_table()
+        return connection.sql(text, params=dict(parameters or {}) or None).to_arrow_table()
     except duckdb.Error as error:
         raise translate(error) from error
 

@@ -25,6 +25,7 @@ import torch
 from accelerate.utils import gather_object
 from transformers import TrainerCallback, TrainerControl, TrainerState
 from trl import GRPOConfig, GRPOTrainer
+from trl.trainer.utils import _use_triton
 
 from mentor_audit.config import (
     ARMS,
@@ -42,7 +43,7 @@ from mentor_audit.cost.meter import pass_usage
 from mentor_audit.episode import Episode, Plan, Sampled, Unit, make_episode, rescue, rows, verifier_grader
 from mentor_audit.errors import ConfigError, TrainingError
 from mentor_audit.mentor import load_mentor
-from mentor_audit.policy.hf import HFPolicy
+from mentor_audit.policy.hf import HFPolicy, frozen_copy
 from mentor_audit.policy.load import load_model
 from mentor_audit.protocols import ChecksSteps, Completion, Grade, Mentor, Policy, Task, TaskProblem, Usage
 from mentor_audit.records import Mode
@@ -508,6 +509,7 @@ class MentorGRPOTrainer(GRPOTrainer):
             self.learner.name,
             backward=trains,
             gradient_checkpointing=trains and self.args.gradient_checkpointing,
+            scored="completion" if _use_triton(input_ids.device) else "every",
             wall_seconds=0.0 if trains else time.perf_counter() - started,
         )
         if trains:
@@ -631,7 +633,7 @@ class MentorGRPOTrainer(GRPOTrainer):
     def _other_policy(self, section: MentorSection) -> Policy:
         """Another model for the mentor, or a copy of the learner as it starts."""
         if section.model is None:
-            start = copy.deepcopy(self.accelerator.unwrap_model(self.model)).eval()
+            start = frozen_copy(self.accelerator.unwrap_model(self.model))
             return HFPolicy(start, self._tokenizer, max_new_tokens=section.max_tokens, temperature=section.temperature)
         model, tokenizer, _ = load_model(section.model, revision=section.revision, device=str(self.accelerator.device))
         return HFPolicy(model, tokenizer, max_new_tokens=section.max_tokens, temperature=section.temperature)
