@@ -587,6 +587,16 @@ class MentorGRPOTrainer(GRPOTrainer):
         self.recorder.flush()
         super()._save_checkpoint(model, trial)
 
+    def _get_train_sampler(self, dataset: Any = None) -> Any:
+        self._sampler = super()._get_train_sampler(dataset)
+        return self._sampler
+
+    def skip_epochs(self, epochs: int) -> None:
+        """Draw the orders of epochs that an earlier launch finished: TRL's sampler would begin with the first one again."""
+        generator = getattr(self._sampler, "generator", None)
+        for _ in range(epochs if generator is not None else 0):
+            torch.randperm(self._sampler.num_samples, generator=generator)
+
     # ------------------------------------------------------------------ what TrainerPolicy needs of TRL
 
     def gather_list(self, items: list[Any]) -> list[Any]:
@@ -728,6 +738,7 @@ class _Diary(TrainerCallback):
                 f"an update u with u * {args.gradient_accumulation_steps} % {cycle} == 0, and choose save_steps so."
             )
         self._ended_how = "finished"
+        trainer.skip_epochs(int((state.epoch or 0.0) + 1e-9) if state.global_step else 0)
         if trainer.recorder.is_open and trainer.recorder.start_step != state.global_step:
             trainer.recorder.close("finished")
         if not trainer.recorder.is_open:
