@@ -37,7 +37,9 @@ def _attribute(name: str, which: int) -> Any:
     if name in BUILT_IN:
         return getattr(importlib.import_module(BUILT_IN[name][0]), BUILT_IN[name][which])
     if ":" not in name:
-        raise ConfigError(f"Expected task.name to be one of {', '.join(BUILT_IN)} or module:attr, found `{name}`{nearest(name, list(BUILT_IN))}")
+        raise ConfigError(
+            f"Expected task.name to be one of {', '.join(BUILT_IN)} or module:attr, found `{name}`{nearest(name, list(BUILT_IN))}"
+        )
     module, _, attribute = name.partition(":")
     try:
         kind = getattr(importlib.import_module(module), attribute)

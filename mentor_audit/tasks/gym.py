@@ -111,7 +111,9 @@ def _generator(settings: GymSettings, size: int, seed: int) -> Any:
             "'mentor_audit[reasoning-gym]'."
         ) from error
     if settings.dataset not in DATASETS:
-        raise TaskError(f"reasoning-gym has no generator `{settings.dataset}`{nearest(settings.dataset, sorted(DATASETS))} Set task.dataset.")
+        raise TaskError(
+            f"reasoning-gym has no generator `{settings.dataset}`{nearest(settings.dataset, sorted(DATASETS))} Set task.dataset."
+        )
     try:
         return reasoning_gym.create_dataset(settings.dataset, size=size, seed=seed, **settings.options)
     except (TypeError, AssertionError, ValueError) as error:

@@ -1,0 +1,214 @@
+"""Tables and generated problems as tasks, their answers, and what is refused."""
+
+import json
+import random
+from fractions import Fraction
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from mentor_audit.errors import ConfigError, TaskError
+from mentor_audit.tasks import load_task, settings_model
+from mentor_audit.tasks.answers import extract_answer, same_answer, verify_answer
+from mentor_audit.tasks.prompting import fence_marker, instructed_prompt, placebo
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"so \boxed{42}", "42"),
+        (r"\boxed{1} then \boxed{\frac{1}{2}}", r"\frac{1}{2}"),
+        (r"\boxed{1} then \boxed{2", None),
+        (r"\boxed{1} then \boxed 2", None),
+        ("work\nAnswer: 7", "7"),
+        ("Answer: 7\nno, wait\nanswer: 8", "8"),
+        ("**Answer:** 9", "9"),
+        ("so\n#### 1,234", "1,234"),
+        ("the answer might be 3", None),
+        ("", None),
+    ],
+)
+def test_the_last_marked_answer_counts(text: str, answer: str | None) -> None:
+    assert extract_answer(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "same"),
+    [
+        ("0.5", "1/2", True),
+        ("1,234", "1234", True),
+        ("1234", "12,34", False),
+        ("2", "2.0", True),
+        ("0.3333", "1/3", False),
+        (r"\frac{1}{2}", "0.5", True),
+        ("-3", r"\frac{-6}{2}", True),
+        ("50%", "50", True),
+        ("Paris", " paris. ", True),
+        ("x+1", "1+x", False),
+        ("1/0", "1/0", True),
+        ("7", "70", False),
+        ("$12$", "12", True),
+    ],
+)
+def test_answers_are_compared_exactly(gold: str, answer: str, same: bool) -> None:
+    assert same_answer(gold, answer) is same
+
+
+@given(st.fractions())
+def test_every_fraction_equals_itself_and_not_its_neighbour(value: Fraction) -> None:
+    text = f"{value.numerator}/{value.denominator}"
+    assert same_answer(text, f"{value.numerator * 3}/{value.denominator * 3}")
+    assert not same_answer(text, f"{value.numerator + 1}/{value.denominator}")
+
+
+@pytest.mark.parametrize(
+    ("gold", "completion", "finish", "verdict"),
+    [
+        ("4", "Answer: 4", "eos", (True, "correct")),
+        ("4", "Answer: 5", "eos", (False, "incorrect")),
+        ("4", "four", "eos", (False, "no_answer")),
+        ("4", "Answer: 4", "length", (None, "truncated")),
+        ("", "Answer: 4", "eos", (None, "unscorable_gold")),
+        (None, "Answer: 4", "eos", (None, "unscorable_gold")),
+        (r"We get \boxed{4}.", r"\boxed{4}", "eos", (True, "correct")),
+    ],
+)
+def test_verdicts(gold: str | None, completion: str, finish: str, verdict: tuple) -> None:
+    found = verify_answer(gold, completion, finish)
+    assert (found.is_correct, found.status) == verdict
+
+
+def table(path: Path, **settings: object) -> object:
+    return load_task("table", {"path": str(path), "heldout_fraction": 0.25, **settings})
+
+
+def write(path: Path, rows: list[dict]) -> Path:
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif path.suffix == ".csv":
+        names = list(rows[0])
+        path.write_text("\n".join([",".join(names), *(",".join(str(r[n]) for n in names) for r in rows)]))
+    else:
+        path.write_text("\n".join(json.dumps(r) for r in rows))
+    return path
+
+
+ROWS = [{"prompt": f"what is {i} plus {i}", "answer": str(2 * i)} for i in range(8)]
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv", "rows.parquet"])
+def test_files_of_every_kind_give_the_same_problems(tmp_path: Path, name: str) -> None:
+    task = table(write(tmp_path / name, ROWS), system_prompt="Add.")
+    train, heldout = task.problems("train"), task.problems("heldout")
+    assert (len(train), len(heldout)) == (6, 2)
+    assert {p.row.prompt for p in train} | {p.row.prompt for p in heldout} == {r["prompt"] for r in ROWS}
+    assert train[0].prompt[0] == {"role": "system", "content": "Add."}
+    assert {p.row.gold for p in train + heldout} == {r["answer"] for r in ROWS}
+
+
+def test_the_same_seed_holds_out_the_same_problems(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.jsonl", ROWS)
+
+    def drawn(seed: int) -> set[str]:
+        return {p.row.problem_id for p in table(path, seed=seed).problems("heldout")}
+
+    assert drawn(1) == drawn(1)
+    assert any(drawn(1) != drawn(seed) for seed in range(2, 6))
+
+
+def test_a_problem_in_both_files_leaves_training(tmp_path: Path) -> None:
+    train, heldout = write(tmp_path / "train.jsonl", ROWS), write(tmp_path / "heldout.jsonl", ROWS[:3])
+    task = table(train, heldout_path=str(heldout))
+    assert len(task.problems("train")) == 5
+    assert task.num_excluded == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "settings", "words"),
+    [
+        (None, {}, "found none. Check task.path"),
+        ("{]", {}, "Expected json rows"),
+        ('"text"', {}, "it does not hold a list of objects"),
+        ('{"prompt": "q", "anwser": "1"}', {}, "Expected a column `answer` in"),
+        ('{"prompt": "q", "answer": null}', {}, "of row 0"),
+        ('{"prompt": "", "answer": "1"}', {}, "of row 0"),
+        ("", {}, "Expected a column `prompt`"),
+        ('{"prompt": "q", "answer": "1"}', {"prompt_column": "promt"}, "did you mean `prompt`?"),
+    ],
+)
+def test_bad_files_are_refused_in_words(tmp_path: Path, content: str | None, settings: dict, words: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(TaskError) as caught:
+        table(path, **settings)
+    assert words in str(caught.value)
+
+
+def test_unknown_tasks_and_settings_are_refused() -> None:
+    with pytest.raises(ConfigError, match="did you mean `chain`"):
+        load_task("chian", {})
+    with pytest.raises(ConfigError, match="Expected `nowhere:Task` to name a task class"):
+        settings_model("nowhere:Task")
+    with pytest.raises(ValidationError):
+        load_task("table", {"path": "x", "columns": 3})
+
+
+def test_reasoning_gym_problems_are_scored_by_their_generator() -> None:
+    pytest.importorskip("reasoning_gym")
+    settings = {"dataset": "products", "options": {"min_digits": 1, "max_digits": 1}, "num_train": 10, "num_heldout": 4}
+    task = load_task("reasoning_gym", settings)
+    train, heldout = task.problems("train"), task.problems("heldout")
+    assert (len(train), len(heldout)) == (10, 4)
+    assert not {p.row.fingerprint for p in train} & {p.row.fingerprint for p in heldout}
+    problem = train[0]
+    assert task.verify(problem, f"Answer: {problem.row.gold}", "eos").status == "correct"
+    assert task.verify(problem, "Answer: -1", "eos").is_correct is False
+    assert task.verify(problem, "Answer: -1", "length").status == "truncated"
+    again = load_task("reasoning_gym", settings)
+    assert [p.row.problem_id for p in again.problems("train")] == [p.row.problem_id for p in train]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"dataset": "product"}, "did you mean `products`?"),
+        ({"dataset": "products", "options": {"digits": 1}}, "refuses these task.options"),
+        (
+            {"dataset": "products", "options": {"min_digits": 1, "max_digits": 1}, "num_train": 5000},
+            "Expected 5000 different problems",
+        ),
+    ],
+)
+def test_impossible_generators_are_refused(settings: dict, words: str) -> None:
+    pytest.importorskip("reasoning_gym")
+    with pytest.raises(TaskError) as caught:
+        load_task("reasoning_gym", settings)
+    assert words in str(caught.value)
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_no_text_can_close_its_fence(instruction: str, attempt: str) -> None:
+    prompt = instructed_prompt("solve", instruction, attempt)
+    assert isinstance(prompt, str)
+    assert fence_marker(attempt) not in attempt
+    assert prompt.count(fence_marker(attempt)) >= 2
+
+
+def test_braces_and_roles_pass_through() -> None:
+    prompt = instructed_prompt(
+        [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}], r"use \frac{a}{b} {0}", None
+    )
+    assert [m["role"] for m in prompt] == ["system", "user"]
+    assert r"use \frac{a}{b} {0}" in prompt[1]["content"]
+
+
+def test_a_placebo_has_the_length_of_what_it_replaces() -> None:
+    text = placebo("one two three four five six seven", random.Random(1))
+    assert len(text.split()) == 7
+    assert placebo("a b", random.Random(1)) != placebo("a b c d e f g h", random.Random(1))
