@@ -192,6 +192,8 @@ class StoreSection(Section):
 
 
 class SuiteConfig(Section):
+    """Every setting of a suite, by section. `load_config` reads one; `hash()` covers what can change a row."""
+
     suite: SuiteSection = SuiteSection()
     task: TaskSection = TaskSection()
     learner: LearnerSection = LearnerSection()

@@ -1,12 +1,11 @@
-"""Proves a store: links, keys, counts, files and checksums. Every finding says what to do about it."""
+"""Proves a store: files, checksums, keys, links and counts. Every finding says what to do about it."""
 
 import hashlib
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,35 +13,52 @@ import pyarrow.parquet as pq
 from mentor_audit.errors import CorruptStoreError
 from mentor_audit.records import TRAJECTORY_TABLES
 from mentor_audit.schema import foreign_keys, primary_key
+from mentor_audit.store.delta import DIGEST, Part, TableLog, read_part, table_path
 
 if TYPE_CHECKING:
     from mentor_audit.store.store import Store
 
-DIGEST = re.compile(r"-([0-9a-f]{32})\.parquet$")
 EXAMPLES = 3
+COST_OWNERS = ("attempt_group", "diagnosis", "instruction", "train_step", "diagnosis_audit")
+RESTORE = "Restore the file from a backup, or leave its rows out with a Delta `delete`; what else is in the store is unharmed."
+Ask = Callable[[str], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`severity` error: something is wrong. info: worth knowing, nothing to repair (what a killed launch left)."""
+    """`severity` error: something is wrong. info: worth knowing, nothing to repair (what a killed launch left).
+
+    table      where to look
+    where      file, row, step or run
+    found      what is wrong there
+    what_next  what to do about it
+    """
 
     severity: Literal["error", "info"]
     table: str
+    where: str
     found: str
     what_next: str
 
     def __str__(self) -> str:
-        return f"table `{self.table}`: {self.found}. {self.what_next}"
+        return f"table `{self.table}`, {self.where}: {self.found}. {self.what_next}"
 
 
 def check_store(store: "Store") -> list[Finding]:
-    """Files first: while one of them can't be read, rows can't be counted."""
+    """Everything that can be proved; while a file can't be read, only files are, because rows can't be counted.
+
+    The versions are taken once, so a run that is training meanwhile is checked up to its last whole step.
+    """
     from mentor_audit.store import reader
 
+    try:
+        versions = store.versions()
+    except CorruptStoreError:
+        return list(_check_files(store.root))
     files = list(_check_files(store.root))
     if any(finding.severity == "error" for finding in files):
         return files
-    with reader.connect(store.root, store.registry) as connection:
+    with reader.connect(store.root, store.registry, versions) as connection:
 
         def ask(text: str) -> list[dict[str, Any]]:
             return reader.fetch(connection, text).to_pylist()
@@ -51,74 +67,76 @@ def check_store(store: "Store") -> list[Finding]:
 
 
 def _check_files(root: Path) -> Iterator[Finding]:
-    from mentor_audit.store.delta import open_table
-
     for table in TRAJECTORY_TABLES:
         try:
-            handle = open_table(root, table)
+            live = TableLog(root, table).live()
         except CorruptStoreError as error:
-            yield Finding("error", table, str(error), "Rows of this table can't be read until then.")
+            yield Finding("error", table, str(table_path(root, table)), str(error), "Its rows can't be read until then.")
             continue
-        actions = pa.table(handle.get_add_actions(flatten=True)).to_pydict()
-        sizes = dict(zip(actions["path"], actions["size_bytes"], strict=True))
-        for uri, size in zip(handle.file_uris(), [sizes.get(p) for p in actions["path"]], strict=True):
-            yield from _check_file(table, Path(unquote(urlparse(uri).path)) if "://" in uri else Path(uri), size)
+        for part in live:
+            yield from _check_file(root, part)
 
 
-def _check_file(table: str, path: Path, size: int | None) -> Iterator[Finding]:
-    restore = "Restore the file from a backup, or leave its rows out with a Delta `delete`; what else is in the store is unharmed."
+def _check_file(root: Path, part: Part) -> Iterator[Finding]:
+    """Existence, size, sha256 in the name (page checksums where another program wrote the file), and rows promised by the log."""
+    path = table_path(root, part.table) / unquote(part.path)
+
+    def finding(found: str) -> Finding:
+        return Finding("error", part.table, str(path), found, RESTORE)
+
     if not path.exists():
-        yield Finding("error", table, f"the log names {path}, which is missing", restore)
+        yield finding("the log names this file, and it is missing")
+        return
+    if path.stat().st_size != part.size:
+        yield finding(f"it has {path.stat().st_size} bytes, the log says {part.size}")
         return
     digest = DIGEST.search(path.name)
-    if digest and hashlib.sha256(path.read_bytes()).hexdigest()[:32] != digest.group(1):
-        yield Finding("error", table, f"{path} is not what was written: its sha256 differs from the one in its name", restore)
+    try:
+        if digest and hashlib.sha256(path.read_bytes()).hexdigest()[:32] != digest.group(1):
+            yield finding("it is not what was written: its sha256 differs from the one in its name")
+            return
+        num_rows = pq.read_metadata(path).num_rows if digest else read_part(root, part).num_rows
+    except (OSError, pa.ArrowException, CorruptStoreError) as error:
+        yield finding(f"it can't be read: {error}")
         return
-    if size is not None and path.stat().st_size != size:
-        yield Finding("error", table, f"{path} has {path.stat().st_size} bytes, the log says {size}", restore)
-        return
-    if not digest:
-        try:
-            pq.read_table(path, page_checksum_verification=True, partitioning=None)
-        except (OSError, pa.ArrowException) as error:
-            yield Finding("error", table, f"{path} can't be read: {error}", restore)
+    if num_rows != part.num_rows and part.num_rows:
+        yield finding(f"it has {num_rows} rows, the log says {part.num_rows}")
 
 
-def _check_keys(ask: Any) -> Iterator[Finding]:
+def _check_keys(ask: Ask) -> Iterator[Finding]:
+    """A problem may stand once a run: its id comes from its content."""
     for table in TRAJECTORY_TABLES:
         key = primary_key(table)
         columns = f"{key}, run_id" if table == "problem" else key
-        source = "(SELECT DISTINCT * FROM problem_raw)" if table == "problem" else f"{table}_raw"
-        rows = ask(f"SELECT {key} AS id, count(*) AS n FROM {source} GROUP BY {columns} HAVING count(*) > 1 ORDER BY id")
+        rows = ask(f"SELECT {key} AS id, count(*) AS n FROM {table}_raw GROUP BY {columns} HAVING count(*) > 1 ORDER BY id")
         if rows:
-            some = ", ".join(f"{row['id']} ({row['n']} times)" for row in rows[:EXAMPLES])
-            yield Finding("error", table, f"{len(rows)} keys are not unique: {some}", "Please report this: a step was written twice.")
+            some = _some([f"{row['id']} ({row['n']} times)" for row in rows])
+            found = f"{len(rows)} keys are not unique: {some}"
+            yield Finding("error", table, f"column {key}", found, "Look for a program that copied rows; a writer never does.")
 
 
-def _check_links(ask: Any) -> Iterator[Finding]:
+def _check_links(ask: Ask) -> Iterator[Finding]:
     for table in TRAJECTORY_TABLES:
-        links = [(column, other, key) for column, other, key in foreign_keys(table)]
-        for column, other, key in links:
-            source = other if other in ("run",) else f"{other}_raw"
-            yield from _dangling(ask, table, f"t.{column}", f"SELECT {key} FROM {source}", column, other)
-    for owner in ("attempt_group", "diagnosis", "instruction", "train_step", "diagnosis_audit"):
-        keys = f"SELECT {primary_key(owner)} FROM {owner}_raw"
-        yield from _dangling(ask, "cost", "t.owner_id", keys, "owner_id", owner, f"AND t.owner_table = '{owner}'")
+        for column, other, key in foreign_keys(table):
+            yield from _dangling(ask, table, column, f"{other}_raw", key, other)
+    for owner in COST_OWNERS:
+        yield from _dangling(ask, "cost", "owner_id", f"{owner}_raw", primary_key(owner), owner, f"AND owner_table = '{owner}'")
 
 
-def _dangling(ask: Any, table: str, value: str, keys: str, column: str, other: str, more: str = "") -> Iterator[Finding]:
+def _dangling(ask: Ask, table: str, column: str, source: str, key: str, other: str, more: str = "") -> Iterator[Finding]:
     """Within whole steps; a killed launch may have left a step of which only some tables were committed."""
     rows = ask(
-        f"SELECT t.{primary_key(table)} AS id, {value} AS link FROM {table}_raw t SEMI JOIN unit u USING (run_id, launch, step, mode) "
-        f"WHERE {value} IS NOT NULL AND {value} NOT IN ({keys}) {more} ORDER BY id"
+        f"SELECT t.{primary_key(table)} AS id, t.{column} AS link FROM {table}_raw t SEMI JOIN unit u USING (run_id, launch, step, mode) "
+        f"ANTI JOIN {source} o ON o.{key} = t.{column} WHERE t.{column} IS NOT NULL {more} ORDER BY id"
     )
     if rows:
-        some = ", ".join(f"{row['id']} names {row['link']}" for row in rows[:EXAMPLES])
-        found = f"{len(rows)} rows name a `{column}` that table `{other}` lacks: {some}"
-        yield Finding("error", table, found, "Look for a file of that table that was removed; restore it from a backup.")
+        some = _some([f"{row['id']} names {row['link']}" for row in rows])
+        found = f"{len(rows)} rows name a row that table `{other}` lacks: {some}"
+        yield Finding("error", table, f"column {column}", found, f"Restore the missing files of `{other}` from a backup.")
 
 
-def _check_counts(ask: Any) -> Iterator[Finding]:
+def _check_counts(ask: Ask) -> Iterator[Finding]:
+    """Rows present against those that each unit's train_step row promises."""
     for table in TRAJECTORY_TABLES:
         if table == "problem":
             continue
@@ -135,21 +153,30 @@ def _check_counts(ask: Any) -> Iterator[Finding]:
         )
         for row in rows[:EXAMPLES]:
             where = f"step {row['step']} ({row['mode']}) of {row['run_id']}, launch {row['launch']}"
-            found = f"{where} promised {row['promised']} rows, {row['found']} are there"
-            yield Finding("error", table, found, "Restore the missing files from a backup.")
+            found = f"its train_step row promises {row['promised']} rows, {row['found']} are there"
+            more = f" {len(rows)} steps in all are like this." if len(rows) > EXAMPLES else ""
+            yield Finding("error", table, where, found, f"Restore the missing files from a backup.{more}")
         left = ask(
             f"SELECT run_id, launch, count(*) AS n FROM {table}_raw ANTI JOIN unit USING (run_id, launch, step, mode) GROUP BY ALL ORDER BY ALL"
         )
         for row in left:
-            found = f"{row['n']} rows of launch {row['launch']} of {row['run_id']} belong to a step that never became whole"
-            yield Finding("info", table, found, "Nothing to do: views leave them out, and their cost counts.")
+            where = f"launch {row['launch']} of {row['run_id']}"
+            found = f"{row['n']} rows belong to a step that never became whole, or is being written"
+            yield Finding("info", table, where, found, "Nothing to do: views leave them out, and their cost counts.")
 
 
-def _check_registry(ask: Any) -> Iterator[Finding]:
-    rows = ask(
-        "SELECT DISTINCT t.run_id, t.launch FROM train_step_raw t "
-        "ANTI JOIN launch l ON l.run_id = t.run_id AND l.launch = t.launch ORDER BY ALL"
-    )
-    for row in rows:
-        found = f"the registry lacks launch {row['launch']} of run {row['run_id']}, of which the tables hold rows"
-        yield Finding("error", "launch", found, "Restore registry.sqlite from a backup.")
+def _check_registry(ask: Ask) -> Iterator[Finding]:
+    """Every run and launch that has rows is registered."""
+    restore = "Restore the registry from a backup."
+    tables = [table for table in TRAJECTORY_TABLES if table != "problem"]
+    runs = " UNION ".join(f"SELECT run_id FROM {table}_raw" for table in TRAJECTORY_TABLES)
+    for row in ask(f"SELECT run_id FROM ({runs}) ANTI JOIN run USING (run_id) ORDER BY ALL"):
+        yield Finding("error", "run", row["run_id"], "the tables hold rows of this run, the registry lacks it", restore)
+    launches = " UNION ".join(f"SELECT run_id, launch FROM {table}_raw" for table in tables)
+    for row in ask(f"SELECT run_id, launch FROM ({launches}) ANTI JOIN launch USING (run_id, launch) ORDER BY ALL"):
+        where = f"launch {row['launch']} of {row['run_id']}"
+        yield Finding("error", "launch", where, "the tables hold rows of this launch, the registry lacks it", restore)
+
+
+def _some(found: list[str]) -> str:
+    return ", ".join(found[:EXAMPLES]) + (", ..." if len(found) > EXAMPLES else "")

@@ -1,15 +1,18 @@
 """Runs, launches and human labels: SQLModel on SQLite in WAL mode, or any other database by URL."""
 
 import os
+import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from sqlalchemy import event
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import event, inspect
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
 from sqlmodel import Session, SQLModel, create_engine, func, select
 
 from mentor_audit.errors import StoreError
@@ -20,38 +23,64 @@ BUSY_SECONDS = 60
 
 
 class Registry:
-    """A short transaction for each call; any number of processes may use one registry."""
+    """A short transaction and a connection of its own for each call: any number of processes and forks may use one registry."""
 
     def __init__(self, path: Path, url: str | None = None) -> None:
-        self._engine = create_engine(url or f"sqlite:///{path}", connect_args={} if url else {"timeout": BUSY_SECONDS})
-        if url is None:
-            event.listen(self._engine, "connect", _wal)
+        self._place = _without_password(url) if url else str(path)
+        self._is_sqlite = url is None or url.startswith("sqlite")
+        waits = {"timeout": BUSY_SECONDS} if self._is_sqlite else {}
+        try:
+            self._engine = create_engine(url or f"sqlite:///{path}", poolclass=NullPool, connect_args=waits)
+        except (SQLAlchemyError, ImportError) as error:
+            raise StoreError(
+                f"Expected a database URL for the registry, such as postgresql+psycopg://user@host/name, found {self._place}: {error}. Correct "
+                "it, or install the driver (extra `postgres`)."
+            ) from error
+        if self._is_sqlite:
+            event.listen(self._engine, "connect", _prepare)
+
+    def create(self) -> None:
+        """Make the tables that are not there."""
         tables = [model.__table__ for model in REGISTRY_TABLES.values()]  # type: ignore[attr-defined]
-        SQLModel.metadata.create_all(self._engine, tables=tables)
+        try:
+            if self._is_sqlite:
+                with self._engine.connect() as connection:
+                    connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+            SQLModel.metadata.create_all(self._engine, tables=tables)
+        except DBAPIError as error:
+            raise self._refused(error) from error
+
+    def require(self) -> None:
+        """Raises StoreError when the registry's tables are not there: a lost registry must not look like an empty one."""
+        try:
+            found = set(inspect(self._engine).get_table_names())
+        except DBAPIError as error:
+            raise self._refused(error) from error
+        missing = [name for name in REGISTRY_TABLES if name not in found]
+        if missing:
+            raise StoreError(
+                f"Expected the registry {self._place} to hold the tables {', '.join(REGISTRY_TABLES)}, found no {', '.join(missing)}. Restore "
+                "it from a backup; the Parquet tables are unharmed."
+            )
 
     def add_run(self, run: Run) -> None:
         """Once a run; a run that is there already stays as it is."""
-        with Session(self._engine, expire_on_commit=False) as session:
+        with self._write() as session:
             if session.get(Run, run.run_id) is None:
                 session.add(Run(**run.model_dump()))
-                try:
-                    session.commit()
-                except IntegrityError:
-                    session.rollback()
 
     def set_calibration(self, run_id: str, calibration: str) -> None:
         """Counted against computed FLOPs, as JSON."""
-        with Session(self._engine) as session:
+        with self._write() as session:
             run = session.get(Run, run_id)
             if run is None:
                 raise StoreError(f"Expected run {run_id} in the registry, found none. Open its writer first.")
             run.flop_calibration = calibration
             session.add(run)
-            session.commit()
 
     def open_launch(self, run_id: str, resumed_from_step: int | None) -> int:
         """The number of a new launch. The caller holds the run's lock."""
-        with Session(self._engine) as session:
+        with self._write() as session:
             last = session.exec(select(func.max(Launch.launch)).where(Launch.run_id == run_id)).one()
             launch = (last or 0) + 1
             session.add(
@@ -64,21 +93,21 @@ class Registry:
                     host=socket.gethostname(),
                 )
             )
-            session.commit()
         return launch
 
     def close_launch(self, run_id: str, launch: int, ended_how: str) -> None:
-        with Session(self._engine) as session:
+        with self._write() as session:
             row = session.get(Launch, (run_id, launch))
-            if row is not None:
-                row.ended_at, row.ended_how = datetime.now(UTC), ended_how
-                session.add(row)
-                session.commit()
+            if row is None:
+                raise StoreError(
+                    f"Expected launch {launch} of run {run_id} in the registry, found none. Run `mentor-audit check`."
+                )
+            row.ended_at, row.ended_how = datetime.now(UTC), ended_how
+            session.add(row)
 
     def add_label(self, label: HumanLabel) -> None:
-        with Session(self._engine) as session:
+        with self._write() as session:
             session.add(HumanLabel(**label.model_dump()))
-            session.commit()
 
     def runs(self) -> Sequence[Run]:
         return self._all(Run, Run.run_id)
@@ -98,14 +127,39 @@ class Registry:
     def dispose(self) -> None:
         self._engine.dispose()
 
+    @contextmanager
+    def _write(self) -> Iterator[Session]:
+        """A transaction that takes SQLite's write lock at once: one that reads first and writes later can't wait for another's."""
+        try:
+            with Session(self._engine) as session:
+                if self._is_sqlite:
+                    session.connection().exec_driver_sql("BEGIN IMMEDIATE")
+                yield session
+                session.commit()
+        except DBAPIError as error:
+            raise self._refused(error) from error
+
     def _all(self, model: Any, *order: Any) -> Any:
-        with Session(self._engine, expire_on_commit=False) as session:
-            return session.exec(select(model).order_by(*order)).all()
+        try:
+            with Session(self._engine, expire_on_commit=False) as session:
+                return session.exec(select(model).order_by(*order)).all()
+        except DBAPIError as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: DBAPIError) -> StoreError:
+        return StoreError(
+            f"Expected the registry {self._place} to answer, found that {error.orig}. Look for a full disk, missing rights or a program that "
+            "holds it, then try again."
+        )
 
 
-def _wal(connection: Any, record: Any) -> None:
+def _without_password(url: str) -> str:
+    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", url)
+
+
+def _prepare(connection: Any, record: Any) -> None:
+    connection.isolation_level = None  # transactions begin where we say so
     cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.close()
 

@@ -7,13 +7,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import filelock
 import pyarrow as pa
 
 from mentor_audit.errors import RecordError, SchemaVersionError, StoreError
 from mentor_audit.records import SCHEMA_VERSION, TRAJECTORY_TABLES, Run
 from mentor_audit.store import check as checking
 from mentor_audit.store import compact as compacting
-from mentor_audit.store.delta import create_table, fsync, open_table
+from mentor_audit.store.delta import create_table, make_folder, open_table, write_durable
 from mentor_audit.store.registry import Registry
 from mentor_audit.store.writer import RankWriter, RunWriter
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 MARKER = "store.json"
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 MIN_VACUUM_HOURS = 168
+OWN_FILES = re.compile(r"tables|models|locks|registry\.sqlite(-wal|-shm|-journal)?|\.store\.json\..*")
 
 
 class Store:
@@ -43,27 +45,33 @@ class Store:
     def create(cls, path: str | PathLike[str], registry_url: str | None = None, *, exist_ok: bool = False) -> "Store":
         """A store in a missing or empty folder. Raises StoreError for any other folder, unless `exist_ok` and it is a store."""
         root = Path(path)
+        if root.exists() and not root.is_dir():
+            raise StoreError(f"Expected a folder at {root}, found a file. Choose another path.")
+        try:
+            make_folder(root / "locks")
+            with filelock.FileLock(root / "locks" / ".create.lock"):
+                return cls._create(root, registry_url, exist_ok)
+        except OSError as error:
+            raise StoreError(f"Expected to make a store at {root}, found that {error}. Choose another folder.") from error
+
+    @classmethod
+    def _create(cls, root: Path, registry_url: str | None, exist_ok: bool) -> "Store":
+        """Under a lock: several processes may want the same store. The marker comes last, so a kill leaves none or a whole one."""
         if (root / MARKER).exists():
             if exist_ok:
                 return cls.open(root)
             raise StoreError(f"Expected no store at {root} yet, found one. Open it, or choose another folder.")
-        if root.exists() and not root.is_dir():
-            raise StoreError(f"Expected a folder at {root}, found a file. Choose another path.")
-        if root.exists() and set(os.listdir(root)) - {"tables", "registry.sqlite", "models", "locks"}:
-            raise StoreError(f"Expected {root} to be empty or a store, found other files in it. Choose another folder.")
-        try:
-            root.mkdir(parents=True, exist_ok=True)
-            for table in TRAJECTORY_TABLES:
-                create_table(root, table)
-            store = cls(root, registry_url)
-            marker = {"format": "mentor_audit", "schema_version": SCHEMA_VERSION, "registry_url": registry_url}
-            temporary = root / f".{MARKER}.{os.getpid()}"
-            temporary.write_text(json.dumps(marker), encoding="utf-8")
-            fsync(temporary)
-            os.rename(temporary, root / MARKER)
-            fsync(root)
-        except OSError as error:
-            raise StoreError(f"Expected to make a store at {root}, found that {error}. Choose another folder.") from error
+        others = sorted(name for name in os.listdir(root) if not OWN_FILES.fullmatch(name))
+        if others:
+            raise StoreError(
+                f"Expected {root} to be empty or a store, found {', '.join(others[:3])} in it. Choose another folder."
+            )
+        store = cls(root, registry_url)
+        for table in TRAJECTORY_TABLES:
+            create_table(root, table)
+        store.registry.create()
+        marker = {"format": "mentor_audit", "schema_version": SCHEMA_VERSION, "registry_url": registry_url}
+        write_durable(root / MARKER, json.dumps(marker).encode())
         return store
 
     @classmethod
@@ -76,33 +84,42 @@ class Store:
             raise StoreError(
                 f"Expected a store at {root}, found no readable {MARKER} in it. Check the path; `mentor-audit demo` makes a store."
             ) from error
-        if not isinstance(marker, dict) or marker.get("format") != "mentor_audit":
+        version = marker.get("schema_version") if isinstance(marker, dict) and marker.get("format") == "mentor_audit" else None
+        if not isinstance(version, int):
             raise StoreError(f"Expected a store of mentor_audit at {root}, found {MARKER} of something else. Check the path.")
-        if marker["schema_version"] > SCHEMA_VERSION:
+        if version > SCHEMA_VERSION:
             raise SchemaVersionError(
-                f"Expected schema version {SCHEMA_VERSION} or older at {root}, found {marker['schema_version']}. Upgrade mentor_audit."
+                f"Expected schema version {SCHEMA_VERSION} or older at {root}, found {version}. Upgrade mentor_audit."
             )
-        return cls(root, marker.get("registry_url"))
+        store = cls(root, marker.get("registry_url"))
+        store.registry.require()
+        return store
 
     def writer(self, run: Run, resumed_from_step: int | None = None, world_size: int = 1) -> RunWriter:
-        """Rank 0's writer: registers the run, locks it and opens its next launch.
+        """Rank 0's writer: locks the run, registers it and opens its next launch.
 
-        Raises WriterLockedError while another process writes the run, RecordError for a run id that can't name a file.
+        Raises WriterLockedError while another writer of the run is alive, RecordError for a run id that can't name a file.
         """
-        if not RUN_ID.fullmatch(run.run_id):
-            raise RecordError(
-                f"Expected a run id of letters, digits, '.', '_' and '-', found {run.run_id!r}. It names files; choose another."
-            )
-        self.registry.add_run(run)
-        return RunWriter(self.root, self.registry, run.run_id, resumed_from_step, world_size)
+        _require_file_name(run.run_id)
+        try:
+            return RunWriter(self.root, self.registry, run, resumed_from_step, world_size)
+        except OSError as error:
+            raise StoreError(
+                f"Expected to open a writer in {self.root}, found that {error}. Make room or look at its rights."
+            ) from error
 
     def rank_writer(self, run_id: str, launch: int, rank: int) -> RankWriter:
         """The writer of a rank above 0, in the launch that rank 0 opened."""
+        _require_file_name(run_id)
         return RankWriter(self.root, run_id, launch, rank)
 
     def versions(self) -> dict[str, int]:
-        """Delta version of each table: with them a report can be made again after more data has come."""
-        return {table: open_table(self.root, table).version() for table in TRAJECTORY_TABLES}
+        """Delta version of each table, the same whole steps in all: with them a report can be made again after more data has come.
+
+        `train_step` is committed last and so looked at first: what it names is there in the tables that are looked at after it.
+        """
+        found = {table: open_table(self.root, table).version() for table in reversed(TRAJECTORY_TABLES)}
+        return {table: found[table] for table in TRAJECTORY_TABLES}
 
     def sql(self, text: str, limits: "Limits | None" = None) -> "pl.DataFrame":
         """Any SQL over the views, in a child process without access to anything else. Raises QueryError, QueryLimitError."""
@@ -150,12 +167,25 @@ class Store:
         """Prove links, keys, counts and checksums; empty when all hold but for findings of severity `info`."""
         return checking.check_store(self)
 
-    def compact(self) -> dict[str, int]:
-        """Merge small files of all runs; files replaced, by table."""
-        return compacting.compact_store(self.root)
+    def compact(self, run_id: str | None = None) -> dict[str, int]:
+        """Merge small files of one run, or of all; files replaced, by table."""
+        if run_id is None:
+            return compacting.compact_store(self.root)
+        _require_file_name(run_id)
+        return compacting.compact_run(self.root, run_id, final=True)
 
     def vacuum(self, hours: int = MIN_VACUUM_HOURS) -> int:
         """Remove files that no version of the last `hours` needs. Raises StoreError for less than a week."""
         if hours < MIN_VACUUM_HOURS:
-            raise StoreError(f"Expected to keep at least {MIN_VACUUM_HOURS} hours of versions, found {hours}. Reports name versions.")
+            raise StoreError(
+                f"Expected to keep at least {MIN_VACUUM_HOURS} hours of versions, found {hours}: readers and reports name older versions. "
+                "Choose a week or more."
+            )
         return compacting.vacuum(self.root, hours)
+
+
+def _require_file_name(run_id: str) -> None:
+    if not RUN_ID.fullmatch(run_id):
+        raise RecordError(
+            f"Expected a run id of letters, digits, '.', '_' and '-', found {run_id!r}. It names files; choose another."
+        )

@@ -1,10 +1,11 @@
 """The writer of a run: steps go in beside training and become durable one whole step at a time.
 
 A bounded queue and one thread: training waits for room rather than drop a row. Within a unit, tables are committed parents first and
-`train_step` last; readers show only units that have their `train_step` row.
+`train_step` last; readers show only units that have their `train_step` row. What was handed over is safe once `flush` returned.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import queue
@@ -14,19 +15,21 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import filelock
 
 from mentor_audit.errors import RecordError, StoreError, WriterLockedError
-from mentor_audit.records import TRAJECTORY_TABLES, Problem, Row
-from mentor_audit.schema import to_arrow
-from mentor_audit.store.compact import compact_run
-from mentor_audit.store.delta import Part, commit_parts, fsync, write_part
+from mentor_audit.records import TRAJECTORY_TABLES, Problem, Run
+from mentor_audit.schema import to_arrow, validate_rows
+from mentor_audit.store.compact import FAN, compact_run
+from mentor_audit.store.delta import Part, TableLog, make_folder, read_part, write_durable, write_part
+from mentor_audit.store.registry import Registry
 
 QUEUE_UNITS = 8
-COMPACT_EVERY = 20
+COMPACT_EVERY = FAN
 RANK_SECONDS = 600.0
+CLOSING_RANK_SECONDS = 30.0
 STOP = object()
 
 
@@ -40,22 +43,24 @@ class StepRows:
 
 
 class _Writer:
-    """Rows in, parts out, in a thread of its own. A failure there is raised by the next call."""
+    """Rows in, parts out, in a daemon thread of its own. A failure there is raised by every later call."""
 
     def __init__(self, root: Path, run_id: str, launch: int, rank: int) -> None:
         self.run_id, self.launch, self.rank = run_id, launch, rank
         self._root = root
         self._queue: queue.Queue[Any] = queue.Queue(QUEUE_UNITS)
         self._failure: BaseException | None = None
-        self._closed = False
+        self._closing_since: float | None = None
         self._thread = threading.Thread(target=self._work, name=f"writer of {run_id}", daemon=True)
         self._thread.start()
 
     def commit_step(self, unit: StepRows) -> None:
-        """Hand a unit over; returns at once unless the queue is full. Raises RecordError for rows of another unit or table."""
+        """Hand a unit over; returns at once unless the queue is full. The same unit again, with the same rows, changes nothing.
+
+        Raises RecordError for rows that break their record, or belong to another unit or table.
+        """
         self._check()
-        self._validate(unit)
-        self._queue.put(unit)
+        self._queue.put(self._validated(unit))
 
     def flush(self) -> None:
         """Return when everything handed over is durable."""
@@ -65,9 +70,9 @@ class _Writer:
 
     def close(self, ended_how: str) -> None:
         """Write what was handed over and stop. Safe to call twice."""
-        if self._closed:
+        if self._closing_since is not None:
             return
-        self._closed = True
+        self._closing_since = time.monotonic()
         self._queue.put(STOP)
         self._thread.join()
         self._end(ended_how)
@@ -95,35 +100,44 @@ class _Writer:
             if unit.rows.get(table)
         ]
 
-    def _validate(self, unit: StepRows) -> None:
+    def _validated(self, unit: StepRows) -> StepRows:
+        """A copy with every row checked against its record and its unit."""
         own = {"run_id": self.run_id, "launch": self.launch, "step": unit.step, "mode": unit.mode}
+        checked: dict[str, list[Any]] = {}
         for table, rows in unit.rows.items():
             if table not in TRAJECTORY_TABLES or table == "problem":
-                raise RecordError(f"Expected tables of a step ({', '.join(TRAJECTORY_TABLES)}), found `{table}`. See records.py.")
-            for row in rows:
+                known = ", ".join(name for name in TRAJECTORY_TABLES if name != "problem")
+                raise RecordError(f"Expected tables of a step ({known}), found `{table}`. Problems go through put_problems().")
+            checked[table] = validate_rows(table, rows)
+            for row in checked[table]:
                 found = {name: getattr(row, name) for name in own}
                 if found != own:
-                    raise RecordError(f"Expected rows of {own} in table `{table}`, found one of {found}. Commit it with its own unit.")
-        expected = 1 if self.rank == 0 else 0
-        if len(unit.rows.get("train_step", [])) != expected:
+                    raise RecordError(
+                        f"Expected rows of {own} in table `{table}`, found one of {found}. Commit it with its own unit."
+                    )
+        expected, count = (1 if self.rank == 0 else 0), len(checked.get("train_step", []))
+        if count != expected:
             raise RecordError(
-                f"Expected {expected} train_step row from rank {self.rank} in step {unit.step} ({unit.mode}), found "
-                f"{len(unit.rows.get('train_step', []))}. Rank 0 hands in exactly one; with it the step is whole."
+                f"Expected {expected} train_step row from rank {self.rank} in step {unit.step} ({unit.mode}), found {count}. Rank 0 hands in "
+                "exactly one; with it the step is whole."
             )
+        return StepRows(unit.step, unit.mode, checked)
 
     def _check(self) -> None:
         if self._failure is not None:
             raise self._failure
-        if self._closed:
-            raise StoreError(f"Expected an open writer of run {self.run_id}, found it closed. Open the next launch with store.writer().")
+        if self._closing_since is not None:
+            raise StoreError(
+                f"Expected an open writer of run {self.run_id}, found it closed. Open the next launch with store.writer()."
+            )
 
-    def _write(self, unit: Any) -> None:
+    def _write(self, item: Any) -> None:
         raise NotImplementedError
 
     def _end(self, ended_how: str) -> None:
         raise NotImplementedError
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
@@ -133,50 +147,67 @@ class _Writer:
 class RunWriter(_Writer):
     """Rank 0's: holds the run's lock and launch, and is the only one that commits."""
 
-    def __init__(self, root: Path, registry: Any, run_id: str, resumed_from_step: int | None, world_size: int) -> None:
+    def __init__(self, root: Path, registry: Registry, run: Run, resumed_from_step: int | None, world_size: int) -> None:
+        run_id = run.run_id
         self._lock = _lock_run(root, run_id)
-        self._registry, self._world_size = registry, world_size
-        self._sequence = 0
-        self._units = 0
-        launch = registry.open_launch(run_id, resumed_from_step)
+        try:
+            self._registry, self._world_size = registry, world_size
+            self._logs = {table: TableLog(root, table) for table in TRAJECTORY_TABLES}
+            self._sequence = 0
+            self._units: dict[tuple[int, str], str] = {}
+            self._problems = _ids_there(root, self._logs["problem"], run_id)
+            registry.add_run(run)
+            launch = registry.open_launch(run_id, resumed_from_step)
+        except BaseException:
+            self._lock.release()
+            raise
         super().__init__(root, run_id, launch, 0)
 
     def put_problems(self, problems: Sequence[Problem]) -> None:
-        """Hand problems over; they are committed before any later step."""
+        """Hand problems over; they are committed before any later step. Those that this run has written before are left out."""
         self._check()
-        if problems:
-            self._queue.put([row.model_copy(update={"run_id": self.run_id}) for row in problems])
+        rows: list[Any] = validate_rows("problem", problems)
+        new = {row.problem_id: row for row in rows if row.problem_id not in self._problems}
+        if new:
+            self._problems |= new.keys()
+            self._queue.put([row.model_copy(update={"run_id": self.run_id}) for row in new.values()])
 
-    def _write(self, unit: Any) -> None:
-        if isinstance(unit, list):
-            part = write_part(self._root, "problem", to_arrow("problem", unit), self.run_id, f"l{self.launch}-problems")
-            self._commit("problem", [part])
+    def _write(self, item: Any) -> None:
+        if isinstance(item, list):
+            name = f"l{self.launch}-problems-r{self.rank}"
+            self._commit("problem", [write_part(self._root, "problem", to_arrow("problem", item), self.run_id, name)])
             return
-        by_table: dict[str, list[Part]] = {table: [] for table in TRAJECTORY_TABLES}
-        for part in [*self._parts(unit), *self._other_ranks(unit)]:
-            by_table[part.table].append(part)
-        for table, parts in by_table.items():
-            if parts:
-                self._commit(table, parts)
-        self._units += 1
-        if self._units % COMPACT_EVERY == 0:
-            compact_run(self._root, self.run_id)
+        parts = [*self._parts(item), *self._other_ranks(item)]
+        key, content = (item.step, item.mode), _content(parts)
+        if key in self._units:
+            if self._units[key] != content:
+                raise _other_rows(self.run_id, self.launch, item)
+            return
+        for table in TRAJECTORY_TABLES:
+            own = [part for part in parts if part.table == table]
+            if own:
+                self._commit(table, own)
+        self._units[key] = content
+        if len(self._units) % COMPACT_EVERY == 0:
+            compact_run(self._root, self.run_id, self._logs)
 
     def _commit(self, table: str, parts: list[Part]) -> None:
         self._sequence += 1
-        commit_parts(self._root, table, parts, f"{self.run_id}/{self.launch}", self._sequence)
+        self._logs[table].append(parts, f"{self.run_id}/{self.launch}", self._sequence)
 
     def _other_ranks(self, unit: StepRows) -> list[Part]:
-        """What the other ranks announced for this unit; waits for the slowest."""
+        """What the other ranks announced for this unit; waits for the slowest, less long once the writer is closing."""
         parts = []
-        deadline = time.monotonic() + RANK_SECONDS
+        started = time.monotonic()
         for rank in range(1, self._world_size):
             manifest = _manifest(self._root, self.run_id, self.launch, unit, rank)
             while not manifest.exists():
-                if time.monotonic() > deadline:
+                closing = self._closing_since
+                patience = started + RANK_SECONDS if closing is None else max(started, closing) + CLOSING_RANK_SECONDS
+                if time.monotonic() > patience:
                     raise StoreError(
-                        f"Expected rank {rank}'s rows of step {unit.step} ({unit.mode}) of run {self.run_id} within {RANK_SECONDS:.0f} s, "
-                        f"found no {manifest}. Look at that rank's log, then resume from the last checkpoint."
+                        f"Expected rank {rank}'s rows of step {unit.step} ({unit.mode}) of run {self.run_id}, found no {manifest} after "
+                        f"{time.monotonic() - started:.0f} s. Look at that rank's log, then resume from the last checkpoint."
                     )
                 time.sleep(0.005)
             parts += [Part(**part) for part in json.loads(manifest.read_text(encoding="utf-8"))]
@@ -184,38 +215,67 @@ class RunWriter(_Writer):
         return parts
 
     def _end(self, ended_how: str) -> None:
-        if self._failure is None:
-            compact_run(self._root, self.run_id)
-        how = ended_how if self._failure is None else f"error: {type(self._failure).__name__}"
-        self._registry.close_launch(self.run_id, self.launch, how)
-        self._lock.release()
+        try:
+            if self._failure is None:
+                compact_run(self._root, self.run_id, self._logs, final=True)
+        except BaseException as error:
+            self._failure = error
+        finally:
+            how = ended_how if self._failure is None else f"error: {type(self._failure).__name__}"
+            try:
+                self._registry.close_launch(self.run_id, self.launch, how)
+            finally:
+                self._lock.release()
 
 
 class RankWriter(_Writer):
-    """A rank above 0: writes durable parts and announces them in a manifest that rank 0 commits."""
+    """A rank above 0: writes durable parts and announces them in a manifest that rank 0 commits.
 
-    def _write(self, unit: Any) -> None:
-        manifest = _manifest(self._root, self.run_id, self.launch, unit, self.rank)
-        manifest.parent.mkdir(parents=True, exist_ok=True)
-        temporary = manifest.with_suffix(".tmp")
-        temporary.write_text(json.dumps([asdict(part) for part in self._parts(unit)]), encoding="utf-8")
-        fsync(temporary)
-        os.rename(temporary, manifest)
-        fsync(manifest.parent)
+    Its `flush` says that the parts are durable; they are whole steps once rank 0's `flush` returned as well.
+    """
+
+    def _write(self, item: Any) -> None:
+        manifest = _manifest(self._root, self.run_id, self.launch, item, self.rank)
+        content = json.dumps([asdict(part) for part in self._parts(item)])
+        try:
+            make_folder(manifest.parent)
+            write_durable(manifest, content.encode())
+        except OSError as error:
+            raise StoreError(
+                f"Expected to announce step {item.step} ({item.mode}) in {manifest}, found that {error}. Make room, then resume the run."
+            ) from error
 
     def _end(self, ended_how: str) -> None:
-        pass
+        """Rank 0 closes the launch."""
 
 
 def _manifest(root: Path, run_id: str, launch: int, unit: StepRows, rank: int) -> Path:
     return root / "staged" / run_id / f"l{launch}-{unit.mode}-{unit.step:08d}-r{rank}.json"
 
 
-def _lock_run(root: Path, run_id: str) -> filelock.FileLock:
+def _content(parts: Sequence[Part]) -> str:
+    """Part names carry the sha256 of their content, so equal names are equal rows."""
+    return hashlib.sha256("\n".join(sorted(part.path for part in parts)).encode()).hexdigest()
+
+
+def _other_rows(run_id: str, launch: int, unit: StepRows) -> StoreError:
+    return StoreError(
+        f"Expected step {unit.step} ({unit.mode}) of run {run_id} once in launch {launch}, found it again with other rows. Rows are appended "
+        "once; to run a step again, open a new launch."
+    )
+
+
+def _ids_there(root: Path, log: TableLog, run_id: str) -> set[str]:
+    """Problems that earlier launches of the run have written."""
+    key = "problem_id"
+    return {found for part in log.live(run_id) for found in read_part(root, part, [key])[key].to_pylist()}
+
+
+def _lock_run(root: Path, run_id: str) -> filelock.BaseFileLock:
     """The run's lock; it goes with the process that holds it. Raises WriterLockedError that names the holder."""
     folder = root / "locks"
-    folder.mkdir(exist_ok=True)
-    lock = filelock.FileLock(folder / f"{run_id}.lock", timeout=0)
+    make_folder(folder)
+    lock = filelock.FileLock(folder / f"{run_id}.lock", timeout=0, thread_local=False)
     owner = folder / f"{run_id}.owner"
     try:
         lock.acquire()
