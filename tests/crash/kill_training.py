@@ -30,7 +30,7 @@ def settings(folder: Path) -> SuiteConfig:
         {
             "suite": {"name": "crash", "arms": ["mentor"], "seeds": [1]},
             "task": {"name": "chain", "num_train": 20, "num_heldout": 4},
-            "learner": {"model": "embedded", "max_completion_tokens": 26, "warm_up": {"steps": 20, "gate": False}},
+            "learner": {"model": "embedded", "max_completion_tokens": 26, "warm_up": {"steps": 20, "gate": False, "probe_problems": 4}},
             "mentor": {"kind": "scripted", "accuracy": 0.8},
             "mentoring": {"trigger": "always"},
             "train": {
@@ -44,13 +44,19 @@ def settings(folder: Path) -> SuiteConfig:
 
 def main(folder: Path, kills: int, seed: int) -> None:
     rng, config = random.Random(seed), settings(folder)
+    learner = os.fork()
+    if learner == 0:  # the learner is made before the deaths begin: what is killed here is training
+        (folder / "store").mkdir()
+        suite.learner_folder(config)
+        os._exit(0)
+    os.waitpid(learner, 0)
     work = folder / "store" / "work" / suite.run_id(config, "mentor", 1)
     done = 0
     while True:
         child = os.fork()
         if child == 0:
             launch(config, folder)
-        limit = time.monotonic() + (rng.uniform(0.3, 4.0) if done < kills else 600)
+        limit = time.monotonic() + (rng.uniform(0.5, 6.0) if done < kills else 600)
         status = None
         while time.monotonic() < limit and status is None:
             finished, code = os.waitpid(child, os.WNOHANG)
