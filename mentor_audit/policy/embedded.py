@@ -73,7 +73,7 @@ class WarmUpSettings(BaseModel):
         default={"carry": 0.02, "borrow": 0.004},
         description="kind -> share of the demonstrations without a fitting hint that do every step of this kind right",
     )
-    steps: int = Field(default=1600, ge=1, description="optimizer updates")
+    steps: int = Field(default=2400, ge=1, description="optimizer updates")
     batch_size: int = Field(default=24, ge=1)
     learning_rate: float = Field(default=3e-3, gt=0)
     tries: int = Field(default=2, ge=1, description="seeds that may be tried (seed, seed + 1000, ...) until the gate is met")
