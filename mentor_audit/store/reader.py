@@ -75,9 +75,12 @@ def make_views(connection: duckdb.DuckDBPyConnection, files: Mapping[str, list[s
     for name, rows in registry.items():
         connection.register(f"{name}_registry", rows)
         connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {name}_registry")
-    for table in TRAJECTORY_TABLES:
-        connection.execute(f"CREATE VIEW {table}_raw AS {_raw(table, files[table])}")
-    for path in sorted((SQL / "views").iterdir(), key=lambda p: p.name):
+    try:
+        for table in TRAJECTORY_TABLES:
+            connection.execute(f"CREATE VIEW {table}_raw AS {_raw(table, files[table])}")
+    except duckdb.Error as error:
+        raise translate(error) from error
+    for path in sorted_sql(SQL / "views"):
         connection.execute(path.read_text(encoding="utf-8"))
 
 
