@@ -13,7 +13,7 @@ estimate AS (
         CASE
             WHEN e.n < k.k THEN NULL
             WHEN e.n - e.c < k.k THEN 1.0
-            ELSE 1 - list_product([1 - k.k / j::DOUBLE FOR j IN range(e.n - e.c + 1, e.n + 1)])
+            ELSE 1 - coalesce(list_product([1 - k.k / j::DOUBLE FOR j IN range(e.n - e.c + 1, e.n + 1)]), 1)
         END AS pass_at_k
     FROM evaluation e CROSS JOIN k
 ),

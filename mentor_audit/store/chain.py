@@ -81,7 +81,9 @@ def _instruction(row: dict[str, Any]) -> str:
 
 def _verdict(row: dict[str, Any], prefix: str) -> str:
     answer, status = row[f"{prefix}extracted_answer"], row[f"{prefix}status"]
-    trained = f"trained on, advantage {row[f'{prefix}advantage']:+.3f}" if row[f"{prefix}trained"] else "not trained on"
+    advantage = row[f"{prefix}advantage"]
+    given = "not known" if advantage is None else f"{advantage:+.3f}"
+    trained = f"trained on, advantage {given}" if row[f"{prefix}trained"] else "not trained on"
     return f"answer: {_value(answer)} ({status}); {trained}"
 
 

@@ -121,11 +121,11 @@ def _answer(connection: "object", text: str, limits: Limits) -> tuple[bytes, byt
         raise QueryError(f"Expected one statement, found {len(statements)}. Ask them one by one.")
     reader = connection.execute(statements[0]).to_arrow_reader(65_536)  # type: ignore[attr-defined]
     sink = pa.BufferOutputStream()
-    rows = 0
+    rows = size = 0
     with pa.ipc.new_stream(sink, reader.schema) as writer:
         for batch in reader:
-            rows += batch.num_rows
-            if rows > limits.rows or sink.tell() > limits.result_bytes:
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows > limits.rows or size > limits.result_bytes:
                 raise QueryLimitError(
                     f"Expected at most {limits.rows} rows and {limits.result_bytes} bytes, found more. Add LIMIT, aggregate, or raise them."
                 )
