@@ -189,6 +189,7 @@ def report(
     store: StorePath,
     out_dir: Annotated[Path, typer.Option("--out", "-o", help="folder for report.html, report.md and report.json")],
     budget: Annotated[str, typer.Option(help="flops or tokens: what arms are compared at")] = "flops",
+    suite_name: Annotated[str | None, typer.Option("--suite", help="which suite, when the store holds several")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the compute-matched ablation report."""
@@ -198,7 +199,7 @@ def report(
 
     if budget not in ("flops", "tokens"):
         raise ReportError(f"Expected --budget to be flops or tokens, found {budget!r}. Choose one of them.")
-    made = build_report(Store.open(store), out_dir, budget=budget)
+    made = build_report(Store.open(store), out_dir, budget=budget, suite=suite_name)
     if as_json:
         print((Path(out_dir) / "report.json").read_text(encoding="utf-8"))
         return
@@ -259,7 +260,7 @@ def _run_suite_and_report(config: Any, report_dir: Path) -> None:
 
     with _progress(False) as say:
         store = run_suite(config, say)
-    made = build_report(store, report_dir, budget=config.report.budget)
+    made = build_report(store, report_dir, budget=config.report.budget, suite=config.suite.name)
     _say("")
     _say(made.verdict)
     _say("")
@@ -310,7 +311,9 @@ def _table(columns: list[str], rows: list[list[str]]) -> None:
     """Text only, control codes stripped: cells may hold what a model wrote."""
     from mentor_audit.store.chain import plain
 
-    table = Table(*[Text(plain(c)) for c in columns], show_lines=False)
+    table = Table()
+    for column in columns:
+        table.add_column(Text(plain(column)))
     for row in rows:
         table.add_row(*[Text(plain(cell)) for cell in row])
     out.print(table)
