@@ -89,8 +89,7 @@ def _repeat(table: pa.Table, first: int, count: int) -> pa.Table:
             changed.append(f"replace({name}, '.t0', '.t' || s) AS {name}")
         else:
             changed.append(name)
-    found = connection.sql(f"SELECT {', '.join(changed)} FROM base, range({first}, {first + count}) r(s)").to_arrow_table()
-    return found.cast(pa.schema([f for f in found.schema]))
+    return connection.sql(f"SELECT {', '.join(changed)} FROM base, range({first}, {first + count}) r(s)").to_arrow_table()
 
 
 def export(store: Store, folder: Path) -> Path:

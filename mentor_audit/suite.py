@@ -301,7 +301,7 @@ def evaluate(trainer: "MentorGRPOTrainer", task: Task, config: SuiteConfig, seed
     problems = task.problems("heldout")[: config.eval.problems]
     unit = recorder.unit(step, "eval")
     mine = list(range(rank, len(problems), ranks))
-    chunk = max(1, trainer.args.per_device_eval_batch_size // config.eval.samples)
+    chunk = max(1, trainer.args.per_device_train_batch_size // config.eval.samples)
     was_training = trainer.model.training
     trainer.model.eval()
     recorder.put_problems([problems[i].row for i in mine])
