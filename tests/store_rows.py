@@ -43,7 +43,14 @@ def run(run_id: str = "r") -> Run:
 def problems(count: int = 2) -> list[Problem]:
     return [
         Problem(
-            problem_id=f"p{i}", run_id="-", task="words", split="train", prompt=f"Q {i}", gold="x", source="tests", fingerprint=str(i)
+            problem_id=f"p{i}",
+            run_id="-",
+            task="words",
+            split="train",
+            prompt=f"Q {i}",
+            gold="x",
+            source="tests",
+            fingerprint=str(i),
         )
         for i in range(count)
     ]
@@ -133,7 +140,12 @@ def _group(unit: dict[str, Any], group: str, problem: str, text: str) -> dict[st
         ],
         "diagnosis_audit": [
             DiagnosisAudit(
-                **unit, audit_id=f"{group}.d0.location", diagnosis_id=f"{group}.d0", auditor="program", aspect="location", verdict=True
+                **unit,
+                audit_id=f"{group}.d0.location",
+                diagnosis_id=f"{group}.d0",
+                auditor="program",
+                aspect="location",
+                verdict=True,
             )
         ],
         "cost": [
@@ -156,7 +168,9 @@ def _group(unit: dict[str, Any], group: str, problem: str, text: str) -> dict[st
     }
 
 
-def _train_step(unit: dict[str, Any], unit_id: str, start: int, groups: int, world_size: int, counts: dict[str, int]) -> TrainStep:
+def _train_step(
+    unit: dict[str, Any], unit_id: str, start: int, groups: int, world_size: int, counts: dict[str, int]
+) -> TrainStep:
     return TrainStep(
         **unit,
         train_step_id=unit_id,

@@ -56,6 +56,7 @@ def test_rescue_rate(store: Store) -> None:
 def test_diagnosis_accuracy_counts_what_the_auditor_could_judge(store: Store) -> None:
     assert store.query("diagnosis_accuracy").rows() == [
         ("mentor", "scripted", "cause", "step_checker", 2, 0, 0, None),
+        ("mentor", "scripted", "every", "step_checker", 2, 1, 0, 0.0),
         ("mentor", "scripted", "location", "step_checker", 2, 2, 1, 0.5),
     ]
 

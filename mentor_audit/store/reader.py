@@ -152,9 +152,14 @@ def chain(connection: duckdb.DuckDBPyConnection, attempt_id: str) -> pl.DataFram
     frame: Any = pl.from_arrow(fetch(connection, text, {"id": attempt_id}))
     if frame.is_empty():
         (state,) = fetch(
-            connection, "SELECT any_value(role) AS role, any_value(is_correct) AS correct FROM attempt WHERE attempt_id = $id", {"id": attempt_id}
+            connection,
+            "SELECT any_value(role) AS role, any_value(is_correct) AS correct FROM attempt WHERE attempt_id = $id",
+            {"id": attempt_id},
         ).to_pylist()
-        some = [r["attempt_id"] for r in fetch(connection, "SELECT attempt_id FROM chain WHERE response_id IS NOT NULL LIMIT 3").to_pylist()]
+        some = [
+            r["attempt_id"]
+            for r in fetch(connection, "SELECT attempt_id FROM chain WHERE response_id IS NOT NULL LIMIT 3").to_pylist()
+        ]
         found = f"one that did not fail ({state['role']})" if state["role"] else "no such attempt"
         raise QueryError(
             f"Expected {attempt_id} to be a failed attempt or a response to one, found {found}. For example: {', '.join(some) or 'none here yet'}."

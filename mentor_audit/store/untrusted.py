@@ -32,7 +32,12 @@ def run_untrusted(root: Path, text: str, limits: Limits | None = None) -> pa.Tab
     """The result as Arrow. Raises QueryError for SQL that can't be run, QueryLimitError when a limit is met."""
     limits = limits or Limits()
     request = json.dumps({"root": str(Path(root).resolve()), "text": text, "limits": asdict(limits)})
-    environment = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "OMP_NUM_THREADS": "2"}
+    environment = {
+        "PATH": os.defpath,
+        "LC_ALL": "C.UTF-8",
+        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+        "OMP_NUM_THREADS": "2",
+    }
     child = subprocess.Popen(
         [sys.executable, "-m", "mentor_audit.store.untrusted"],
         stdin=subprocess.PIPE,
@@ -84,7 +89,10 @@ def main() -> None:
         kind = b"corrupt" if isinstance(translated, CorruptStoreError) else b"query"
         body = str(translated).encode("utf-8", "replace")
     except MemoryError:
-        kind, body = b"limit", b"Expected a query within its memory limit, found it out of memory. Narrow it, or raise its limits."
+        kind, body = (
+            b"limit",
+            b"Expected a query within its memory limit, found it out of memory. Narrow it, or raise its limits.",
+        )
     except (QueryLimitError, QueryError, CorruptStoreError) as error:
         names = {QueryLimitError: b"limit", QueryError: b"query", CorruptStoreError: b"corrupt"}
         kind, body = names[type(error)], str(error).encode("utf-8", "replace")
