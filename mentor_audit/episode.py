@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import cos, pi
+from typing import Any
 
 from mentor_audit.config import ARMS_RESAMPLING, ARMS_WITH_MENTOR, MentoringSection
 from mentor_audit.cost.ledger import cost_row
@@ -31,7 +32,7 @@ from mentor_audit.protocols import (
     Usage,
     Verdict,
 )
-from mentor_audit.records import Attempt, AttemptGroup, Cost, Diagnosis, DiagnosisAudit, Instruction, Mode, Role, Row
+from mentor_audit.records import Aspect, Attempt, AttemptGroup, Cost, Diagnosis, DiagnosisAudit, Instruction, Mode, Role, Row
 
 Grader = Callable[[Sequence[TaskProblem], Sequence[Completion]], Sequence[Grade]]
 Gather = Callable[[list[OtherDiagnosis]], list[OtherDiagnosis]]
@@ -52,7 +53,7 @@ class Unit:
         return f"{self.run_id}.l{self.launch}.{self.mode[0]}{self.step}.g{index}"
 
     @property
-    def columns(self) -> dict[str, str | int]:
+    def columns(self) -> dict[str, Any]:
         return {"run_id": self.run_id, "launch": self.launch, "step": self.step, "mode": self.mode, "rank": self.rank}
 
 
@@ -423,11 +424,13 @@ def _attempt_row(a: Sampled, episode: Episode, unit: Unit) -> Attempt:
 
 
 def _diagnosis_row(episode: Episode, unit: Unit, mentor: Mentor, plan: Plan) -> Diagnosis:
-    failure, reply = episode.failure, episode.reply
-    assert failure is not None and reply is not None
+    failure, reply, diagnosis_id = episode.failure, episode.reply, episode.diagnosis_id
+    assert failure is not None
+    assert reply is not None
+    assert diagnosis_id is not None
     return Diagnosis(
         **unit.columns,
-        diagnosis_id=episode.diagnosis_id,
+        diagnosis_id=diagnosis_id,
         group_id=episode.group_id,
         attempt_id=failure.attempt_id,
         attempts_read=[failure.attempt_id, *(failure.sibling_ids if plan.mentor_sees == "all" else [])],
@@ -447,15 +450,18 @@ def _diagnosis_row(episode: Episode, unit: Unit, mentor: Mentor, plan: Plan) -> 
 
 def _audit_rows(episode: Episode, unit: Unit) -> list[DiagnosisAudit]:
     """The step checker's verdict on location and cause, where it knows the truth and the mentor named something."""
-    reply, truth = episode.reply, episode.truth
-    if reply is None or truth is None or reply.location is None:
+    reply, truth, diagnosis_id = episode.reply, episode.truth, episode.diagnosis_id
+    if reply is None or truth is None or reply.location is None or diagnosis_id is None:
         return []
-    claims = {"location": (reply.location, truth.location), "cause": (reply.error_type, truth.error_type)}
+    claims: dict[Aspect, tuple[str | None, str]] = {
+        "location": (reply.location, truth.location),
+        "cause": (reply.error_type, truth.error_type),
+    }
     return [
         DiagnosisAudit(
             **unit.columns,
-            audit_id=f"{episode.diagnosis_id}.{aspect}",
-            diagnosis_id=episode.diagnosis_id,
+            audit_id=f"{diagnosis_id}.{aspect}",
+            diagnosis_id=diagnosis_id,
             auditor="step_checker",
             aspect=aspect,
             verdict=None if claimed is None else claimed == true,
@@ -467,12 +473,14 @@ def _audit_rows(episode: Episode, unit: Unit) -> list[DiagnosisAudit]:
 
 
 def _instruction_row(episode: Episode, unit: Unit, task: Task, plan: Plan) -> Instruction:
-    failure, draft = episode.failure, episode.draft
-    assert failure is not None and draft is not None
+    failure, draft, instruction_id = episode.failure, episode.draft, episode.instruction_id
+    assert failure is not None
+    assert draft is not None
+    assert instruction_id is not None
     fits = task.fits(episode.problem, failure.text, draft.text) if isinstance(task, ChecksSteps) else None
     return Instruction(
         **unit.columns,
-        instruction_id=episode.instruction_id,
+        instruction_id=instruction_id,
         group_id=episode.group_id,
         attempt_id=failure.attempt_id,
         diagnosis_id=draft.diagnosis_id,

@@ -7,7 +7,7 @@ knows torch or trl, so the episode runs on scripted actors in its tests. Randomn
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from mentor_audit.records import AttemptStatus, ParseStatus, Problem
 
@@ -61,7 +61,7 @@ class Completion:
     prompt_ids: list[int]
     text: str
     token_ids: list[int]
-    finish_reason: str  # "eos" or "length"
+    finish_reason: Literal["eos", "length"]
     usage: Usage
     logprobs: list[float] | None = None  # sampling log-probs, when the backend gives them
 
@@ -133,8 +133,11 @@ class Policy(Protocol):
     """The learner at its current weights, or another model."""
 
     name: str
-    max_prompt_tokens: int | None
-    """The longest prompt that leaves room for a completion in the model's context; None: no known limit."""
+
+    @property
+    def max_prompt_tokens(self) -> int | None:
+        """The longest prompt that leaves room for a completion in the model's context; None: no known limit."""
+        ...
 
     def sample(
         self,

@@ -147,7 +147,7 @@ def validate(config: SuiteConfig) -> list[str]:
     task_settings(config)
     kind = task_class(config.task.name)
     knows_steps = all(hasattr(kind, method) for method in ("first_error", "instruction_for", "altered", "fits"))
-    asking = [arm for arm in config.suite.arms if arm in ARMS_WITH_TRUTH]
+    asking: list[str] = [arm for arm in config.suite.arms if arm in ARMS_WITH_TRUTH]
     if config.mentor.kind == "scripted":
         asking.append('mentor.kind = "scripted"')
     if asking and not knows_steps:
@@ -276,7 +276,7 @@ def grpo_config(config: SuiteConfig, seed: int, work: Path, *, dry: bool = False
 
             raise ConfigError(f"trl.GRPOConfig has no setting `{name}` in [train.grpo]{nearest(name, sorted(known))}")
     try:
-        made = GRPOConfig(**{**settings, **({"use_cpu": True, "bf16": False, "use_vllm": False} if dry else {})})
+        made: Any = GRPOConfig(**{**settings, **({"use_cpu": True, "bf16": False, "use_vllm": False} if dry else {})})
     except (ValueError, TypeError) as error:
         raise ConfigError(f"trl.GRPOConfig refuses these settings: {error}. Change [train] or [train.grpo].") from error
     if train.checkpoint_every:

@@ -107,7 +107,7 @@ def test_shuffled_other_gives_each_failure_the_other_problems_diagnosis() -> Non
 
 
 def test_shuffled_other_without_another_problem_says_so_and_shows_nothing() -> None:
-    _, tables, policy = play("shuffled_other", ["x", "y"], mentor_replies=[REPLY])
+    _, tables, _ = play("shuffled_other", ["x", "y"], mentor_replies=[REPLY])
     assert tables["instruction"] == []
     assert tables["attempt_group"][0].trigger_reason.endswith("nothing to show (mentor's reply: ok)")
     assert {c.phase: c.disposition for c in tables["cost"]} == {"rollout": "used", "mentor": "discarded"}

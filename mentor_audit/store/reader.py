@@ -107,7 +107,7 @@ def translate(error: Exception) -> QueryError | CorruptStoreError:
     """DuckDB's error in our words."""
     words = str(error)
     unreadable = isinstance(error, duckdb.IOException | duckdb.InvalidInputException) and ".parquet" in words
-    if unreadable or "parquet" in words.lower() and isinstance(error, duckdb.IOException):
+    if unreadable or ("parquet" in words.lower() and isinstance(error, duckdb.IOException)):
         return CorruptStoreError(
             f"Expected every part of the store to be readable, found one that is not: {words.splitlines()[0]}. `mentor-audit check STORE` "
             "lists every part that is missing, cut short or altered."

@@ -13,7 +13,7 @@ from mentor_audit.cost.ledger import cost_row
 from mentor_audit.episode import Unit
 from mentor_audit.errors import TrainingError
 from mentor_audit.protocols import Usage
-from mentor_audit.records import Mode, Phase, Problem, Row, Run, TrainStep
+from mentor_audit.records import Mode, Payer, Phase, Problem, Row, Run, TrainStep
 from mentor_audit.store import RankWriter, RunWriter, StepRows, Store
 
 SAMPLING_PHASES = ("rollout", "extra_sample", "mentor", "follow_up")
@@ -108,7 +108,7 @@ class Recorder:
         pending = self._pending.pop((step, mode), Pending())
         unit = self.unit(step, mode)
         owner = ("train_step", f"{unit.run_id}.l{unit.launch}.{mode[0]}{step}")
-        payer = "learner" if mode == "train" else "eval"
+        payer: Payer = "learner" if mode == "train" else "eval"
         for used, phases in ((True, pending.phases), (False, pending.discarded)):
             for phase, usages in phases.items():
                 row = cost_row(unit.columns, owner, phase, payer, usages, used)

@@ -93,6 +93,12 @@ class MentorGRPOTrainer(GRPOTrainer):
     go on from exactly.
     """
 
+    args: Any
+    model: Any
+    num_generations: int
+    num_generations_eval: int
+    max_completion_length: int
+
     def __init__(
         self,
         model: Any,
@@ -123,7 +129,7 @@ class MentorGRPOTrainer(GRPOTrainer):
         self._calibrating: Calibration | None = None
         self._episodes: list[Episode] = []
         self._group_index: dict[tuple[int, Mode], int] = {}
-        self._micro_batches = []
+        self._micro_batches: list[Usage] = []
         self._generation_seconds = 0.0
         self._warned = False
         super().__init__(
@@ -508,7 +514,7 @@ class MentorGRPOTrainer(GRPOTrainer):
             logits_to_keep,
             self.learner.name,
             backward=trains,
-            gradient_checkpointing=trains and self.args.gradient_checkpointing,
+            gradient_checkpointing=bool(trains and self.args.gradient_checkpointing),
             scored="completion" if _use_triton(input_ids.device) else "every",
             wall_seconds=0.0 if trains else time.perf_counter() - started,
         )
@@ -521,7 +527,7 @@ class MentorGRPOTrainer(GRPOTrainer):
         return found
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> torch.Tensor:
-        self._micro_batches: list[Usage] = []
+        self._micro_batches = []
         self._generation_seconds = 0.0
         started = time.perf_counter()
         with self._calibration() as calibration:
@@ -588,7 +594,7 @@ class MentorGRPOTrainer(GRPOTrainer):
         super()._save_checkpoint(model, trial)
 
     def _get_train_sampler(self, dataset: Any = None) -> Any:
-        self._sampler = super()._get_train_sampler(dataset)
+        self._sampler: Any = super()._get_train_sampler(dataset)
         return self._sampler
 
     def skip_epochs(self, epochs: int) -> None:
@@ -664,7 +670,7 @@ class MentorGRPOTrainer(GRPOTrainer):
         args = copy.deepcopy(args)
         args.scale_rewards = SCALE_REWARDS[self.knobs.advantage]
         if self._spare:
-            before = args.num_generations
+            before = args.num_generations or 1
             args.num_generations = before + self._spare
             for name in ("per_device_train_batch_size", "generation_batch_size"):
                 value = getattr(args, name)
