@@ -40,8 +40,8 @@ def test_kill_9_of_real_training_at_random_points(tmp_path: Path) -> None:
     assert groups["n"] == 2 * STEPS
 
     launches = store.registry.launches()
-    assert [launch.ended_how for launch in launches].count(None) >= KILLS - 3, (
-        "a killed launch has no end; a few died before they began"
+    assert [launch.ended_how for launch in launches].count(None) >= KILLS // 2, (
+        "a killed launch has no end; some died before they began"
     )
     assert launches[-1].ended_how == "finished"
     (cost,) = store.arrow(

@@ -373,3 +373,40 @@ def test_a_run_that_fails_says_so_in_its_launch(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="fell off"):
         trainer.train()
     assert [launch.ended_how for launch in store.registry.launches()] == ["error: RuntimeError"]
+
+
+def test_tensorboard_still_gets_trls_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tensorboard")
+    monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path / "board"))
+    trainer = MentorGRPOTrainer(
+        model=tiny_model(hidden=32, layers=1, heads=2),
+        reward_funcs=short_is_good,
+        args=config(tmp_path / "out", max_steps=1, report_to="tensorboard"),
+        train_dataset=plain_dataset(),
+        processing_class=tiny_tokenizer(),
+        store=tmp_path / "store",
+    )
+    trainer.train()
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    (events,) = {path.parent for path in tmp_path.rglob("events.out.tfevents*")}
+    board = EventAccumulator(str(events))
+    board.Reload()
+    assert {"train/reward", "train/loss"} <= set(board.Tags()["scalars"])
+
+
+def test_a_learner_that_was_frozen_at_the_start_stays_as_it_was(tmp_path: Path) -> None:
+    """TRL patches the model's forward; a copy that still runs the live weights would make `frozen` mean `self`."""
+    store = Store.create(tmp_path / "store")
+    trainer = make_trainer(
+        store, tmp_path / "out", script=None, mentor=MentorSection(kind="frozen", max_tokens=4), grpo={"max_steps": 2}
+    )
+    frozen = trainer.mentor._policy.model
+    before = torch.cat([p.detach().flatten().clone() for p in frozen.parameters()])
+    ids = torch.tensor([[5, 6, 7]])
+    logits = frozen(input_ids=ids).logits.detach().clone()
+    with torch.no_grad():
+        for parameter in trainer.model.parameters():
+            parameter.add_(0.5)
+    assert torch.equal(before, torch.cat([p.detach().flatten() for p in frozen.parameters()]))
+    assert torch.equal(logits, frozen(input_ids=ids).logits.detach())

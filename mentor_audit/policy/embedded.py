@@ -290,7 +290,7 @@ def _train(settings: WarmUpSettings, seed: int, progress: Progress) -> tuple[Lla
     for step in range(settings.steps):
         fall = 0.05 + 0.95 * (1 + math.cos(math.pi * step / settings.steps)) / 2
         optimizer.param_groups[0]["lr"] = settings.learning_rate * fall * min(1.0, (step + 1) / 50)
-        batch = demonstrations(rng, settings.batch_size, dict(settings.eps))
+        batch = demonstrations(rng, settings.batch_size, {str(kind): share for kind, share in settings.eps.items()})
         loss, length, scored = _loss(model, batch)
         optimizer.zero_grad()
         loss.backward()

@@ -8,7 +8,7 @@ import contextlib
 import copy
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from transformers import GenerationConfig
@@ -195,7 +195,7 @@ class HFPolicy:
 
     def _completion(self, prompt_text: str, prompt_ids: list[int], sampled: list[int], usage: Usage) -> Completion:
         text = str(self.tokenizer.decode(sampled, skip_special_tokens=True))
-        finish_reason = "eos" if sampled and sampled[-1] in self._end_ids else "length"
+        finish_reason: Literal["eos", "length"] = "eos" if sampled and sampled[-1] in self._end_ids else "length"
         return Completion(prompt_text, prompt_ids, text, sampled, finish_reason, usage)
 
     def _longest_prompt(self, max_tokens: int) -> int | None:

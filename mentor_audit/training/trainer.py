@@ -77,6 +77,7 @@ class MentorGRPOTrainer(GRPOTrainer):
     Takes GRPOTrainer's arguments and, by keyword:
 
     store        a Store, or the path of one (made when it isn't there)
+    learner_name what rows call the learner; None: the name or path that it was loaded from
     run_id       names the run; None: from suite, arm and seed. The same id again opens a new launch of the same run
     arm          one of `config.ARMS`
     mentoring    the knobs; None: the defaults. With an arm other than vanilla they set `args.scale_rewards`
@@ -106,6 +107,7 @@ class MentorGRPOTrainer(GRPOTrainer):
         args: GRPOConfig | None = None,
         *,
         store: Store | str | Path,
+        learner_name: str | None = None,
         run_id: str | None = None,
         suite: str = "default",
         arm: str = "vanilla",
@@ -146,7 +148,7 @@ class MentorGRPOTrainer(GRPOTrainer):
         self._calibrate = calibrate
         self._before_step = before_step
         unwrapped = self.accelerator.unwrap_model(self.model)
-        name = str(getattr(unwrapped.config, "_name_or_path", "") or type(unwrapped).__name__)
+        name = learner_name or str(getattr(unwrapped.config, "_name_or_path", "") or type(unwrapped).__name__)
         self.learner = TrainerPolicy(self, shape_of(unwrapped), name)
         self.mentor = self._make_mentor(mentor)
         section = mentor if isinstance(mentor, MentorSection) else MentorSection()
