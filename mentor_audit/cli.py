@@ -5,6 +5,7 @@ Exit codes: 0 fine, 1 a finding, 2 bad input. Errors go to standard error.
 
 import json
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
@@ -43,6 +44,7 @@ NO_OVERRIDES: list[str] = []
 
 def main() -> None:
     """Run the command line; errors of ours become exit code 2."""
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     try:
         app()
     except MentorAuditError as error:

@@ -88,10 +88,12 @@ def train_run(config: SuiteConfig, arm: str, seed: int, *, resume: bool = False,
     TrainingError as its parts do.
     """
     from transformers import PrinterCallback
+    from transformers.utils.logging import disable_progress_bar
 
     from mentor_audit.policy.load import load_model
     from mentor_audit.training import MentorGRPOTrainer, task_dataset
 
+    disable_progress_bar()
     say = progress or (lambda news: None)
     name = run_id(config, arm, seed)
     store = Store.create(config.store.path, registry_url=config.store.registry_url, exist_ok=True)
