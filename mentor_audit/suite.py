@@ -221,8 +221,11 @@ def learner_folder(config: SuiteConfig, progress: Report | None = None) -> Path 
     """Where the embedded learner lies, warmed up once for all runs of these settings; None for any other learner."""
     if config.learner.model != "embedded":
         return None
+    from transformers.utils.logging import disable_progress_bar
+
     from mentor_audit.policy.embedded import warm_up
 
+    disable_progress_bar()
     settings = _warm_up_settings(config)
     folder = Path(config.store.path) / "models" / f"embedded-{settings.hash()}"
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -387,6 +390,8 @@ def _child(command: list[str], errors: Any) -> Iterator[subprocess.Popen[str]]:
         if child.poll() is None:
             child.terminate()
             child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
 
 
 def _warm_up_settings(config: SuiteConfig) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from mentor_audit.store import Store
 
 KILLS = 20
-STEPS = 60
+STEPS = 120
 SCRIPT = Path(__file__).parent / "crash" / "kill_training.py"
 
 

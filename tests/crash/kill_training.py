@@ -22,7 +22,7 @@ from mentor_audit import suite
 from mentor_audit.config import SuiteConfig, parse_config
 from mentor_audit.training import MentorGRPOTrainer
 
-STEPS = 60
+STEPS = 120
 
 
 def settings(folder: Path) -> SuiteConfig:
@@ -56,21 +56,31 @@ def main(folder: Path, kills: int, seed: int) -> None:
         child = os.fork()
         if child == 0:
             launch(config, folder)
-        limit = time.monotonic() + (rng.uniform(0.5, 6.0) if done < kills else 600)
+        began, wait, after = time.monotonic(), rng.uniform(0.5, 6.0), rng.uniform(0.0, 0.5)
+        # On a fast machine no launch takes the steps of the deaths to come.
+        furthest = max(STEPS * (done + 1) // (kills + 1), acknowledged(work) + 2)
+        doomed = began + (wait if done < kills else 600)
         status = None
-        while time.monotonic() < limit and status is None:
+        while time.monotonic() < doomed and status is None:
             finished, code = os.waitpid(child, os.WNOHANG)
             status = code if finished else None
+            if done < kills and acknowledged(work) >= furthest:
+                doomed = min(doomed, time.monotonic() + after)
             time.sleep(0.005)
         if status is not None:
             print(json.dumps({"ended": os.waitstatus_to_exitcode(status), "kills": done}), flush=True)
             return
-        checkpoint = suite.last_checkpoint(work)
+        steps = acknowledged(work)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         done += 1
-        acknowledged = int(checkpoint.name.rsplit("-", 1)[1]) if checkpoint else 0
-        print(json.dumps({"acknowledged": acknowledged, "found": read(folder)}), flush=True)
+        print(json.dumps({"acknowledged": steps, "found": read(folder)}), flush=True)
+
+
+def acknowledged(work: Path) -> int:
+    """How many steps the last checkpoint on disk stands for: it was written after the store had them."""
+    checkpoint = suite.last_checkpoint(work)
+    return int(checkpoint.name.rsplit("-", 1)[1]) if checkpoint else 0
 
 
 def read(folder: Path) -> list[int]:
