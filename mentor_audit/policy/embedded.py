@@ -70,7 +70,7 @@ class WarmUpSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     seed: int = Field(default=0, description="of the first weights, the demonstrations and the probe")
     eps: dict[Literal["carry", "borrow", "mulcarry"], float] = Field(
-        default={"carry": 0.02, "borrow": 0.004},
+        default={"carry": 0.008, "borrow": 0.003},
         description="kind -> share of the demonstrations without a fitting hint that do every step of this kind right",
     )
     steps: int = Field(default=2400, ge=1, description="optimizer updates")
