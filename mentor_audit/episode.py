@@ -407,6 +407,7 @@ def _attempt_row(a: Sampled, episode: Episode, unit: Unit) -> Attempt:
         prompt=a.completion.prompt_text,
         completion=a.completion.text,
         completion_ids=a.completion.token_ids,
+        flags=list(a.completion.flags),
         finish_reason=a.completion.finish_reason,
         prompt_tokens=len(a.completion.prompt_ids),
         completion_tokens=len(a.completion.token_ids),

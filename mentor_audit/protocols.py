@@ -64,6 +64,7 @@ class Completion:
     finish_reason: Literal["eos", "length"]
     usage: Usage
     logprobs: list[float] | None = None  # sampling log-probs, when the backend gives them
+    flags: tuple[str, ...] = ()  # see records.Attempt.flags
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,11 @@ class Attempt(StepRow):
     completion: str = Field(description="decoded completion, special tokens left out")
     completion_ids: list[int] = Field(description="sampled token ids, end-of-sequence included; never re-encoded")
     text_replaced: bool = Field(default=False, description="characters that Arrow can't hold were replaced in a text")
+    flags: list[str] = Field(
+        default=[],
+        description="double_bos: the prompt begins with two beginning-of-sequence tokens; retokenization_drift: encoding the completion's "
+        "text gives other ids than the sampled ones",
+    )
     finish_reason: Literal["eos", "length"]
     prompt_tokens: int = Field(ge=0)
     completion_tokens: int = Field(ge=0)

@@ -51,6 +51,24 @@ def test_what_goes_in_comes_out_of_every_table(store: Store) -> None:
     assert store.check() == []
 
 
+def test_long_texts_do_not_make_row_groups_that_a_viewer_refuses(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow.parquet as pq
+
+    monkeypatch.setattr(delta_module, "ROW_GROUP_BYTES", 100_000)
+    long = step(0)
+    texts = [a.model_copy(update={"completion": "x" * 30_000}) for a in long.rows["attempt"]]
+    with store.writer(run()) as writer:
+        writer.put_problems(problems())
+        writer.commit_step(StepRows(0, "train", {**long.rows, "attempt": texts}))
+    (part,) = (store.root / "tables" / "attempt").rglob("*.parquet")
+    file = pq.ParquetFile(part)
+    sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+    assert sum(sizes) == len(texts)
+    assert max(sizes) <= 3, "three completions of 30,000 characters fit in 100,000 bytes"
+    assert store.table("attempt")["completion"].str.len_chars().to_list() == [30_000] * len(texts)
+    assert store.table("attempt")["attempt_id"].sort().to_list() == sorted(a.attempt_id for a in texts)
+
+
 def test_a_reader_in_another_process_sees_a_run_that_is_training_step_by_step(store: Store) -> None:
     code = (
         "import sys; from mentor_audit.store import Store; "

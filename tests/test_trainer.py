@@ -410,3 +410,10 @@ def test_a_learner_that_was_frozen_at_the_start_stays_as_it_was(tmp_path: Path) 
             parameter.add_(0.5)
     assert torch.equal(before, torch.cat([p.detach().flatten() for p in frozen.parameters()]))
     assert torch.equal(logits, frozen(input_ids=ids).logits.detach())
+
+
+def test_prompts_in_another_order_than_their_rows_are_refused(tmp_path: Path) -> None:
+    trainer = make_trainer(Store.create(tmp_path / "store"), tmp_path / "out", arm="vanilla")
+    trainer._inputs = [{"prompt": "Q 1 A"}, {"prompt": "Q 2 A"}]
+    with pytest.raises(TrainingError, match="wrong completions"):
+        trainer._rollout(["Q 2 A", "Q 1 A"], trainer)

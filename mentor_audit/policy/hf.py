@@ -16,6 +16,7 @@ from transformers import GenerationConfig
 from mentor_audit.cost.flops import ModelShape, generation_true, shape_of
 from mentor_audit.cost.meter import generation_usages, pass_usage
 from mentor_audit.errors import ModelError
+from mentor_audit.policy.tokens import token_flags
 from mentor_audit.protocols import Completion, Price, Prompt, Usage
 
 LOGITS_AT_A_TIME = 2**27
@@ -196,7 +197,8 @@ class HFPolicy:
     def _completion(self, prompt_text: str, prompt_ids: list[int], sampled: list[int], usage: Usage) -> Completion:
         text = str(self.tokenizer.decode(sampled, skip_special_tokens=True))
         finish_reason: Literal["eos", "length"] = "eos" if sampled and sampled[-1] in self._end_ids else "length"
-        return Completion(prompt_text, prompt_ids, text, sampled, finish_reason, usage)
+        (flags,) = token_flags(self.tokenizer, [prompt_ids], [sampled], [text])
+        return Completion(prompt_text, prompt_ids, text, sampled, finish_reason, usage, flags=flags)
 
     def _longest_prompt(self, max_tokens: int) -> int | None:
         if self._positions is None:

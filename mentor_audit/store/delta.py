@@ -11,7 +11,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,8 @@ from mentor_audit.schema import arrow_schema
 
 TABLES_FOLDER = "tables"
 COMMIT_ATTEMPTS = 20
+ROW_GROUP_BYTES = 64 * 2**20
+"""Uncompressed. A row group is never larger, unless a single row is."""
 DIGEST = re.compile(r"-([0-9a-f]{32})\.parquet$")
 HARMLESS_FEATURES = {"timestampNtz", "vacuumProtocolCheck"}
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -190,17 +192,19 @@ def open_table(root: Path, table: str) -> DeltaTable:
 
 def write_part(root: Path, table: str, rows: pa.Table, run_id: str, name: str) -> Part:
     """Write one durable part. Raises StoreError when the disk refuses; nothing half-written stays."""
-    sink = pa.BufferOutputStream()
     texts = [field.name for field in rows.schema if field.type == pa.string() and field.name.endswith("_id")]
     numbers = [field.name for field in rows.schema if pa.types.is_primitive(field.type)]
-    pq.write_table(
-        rows.drop_columns(["run_id"]),
+    sink, kept = pa.BufferOutputStream(), rows.drop_columns(["run_id"])
+    with pq.ParquetWriter(
         sink,
+        kept.schema,
         compression="zstd",
         write_page_checksum=True,
         use_dictionary=["mode", "role", "status", "finish_reason", "phase", "payer", "owner_table"],
         write_statistics=[column for column in texts + numbers if column != "run_id"],
-    )
+    ) as writer:
+        for piece in _pieces(kept):
+            writer.write_table(piece, row_group_size=max(1, piece.num_rows))
     content = sink.getvalue()
     digest = hashlib.sha256(content).hexdigest()[:32]
     folder = table_path(root, table) / f"run_id={run_id}"
@@ -265,6 +269,16 @@ def fsync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _pieces(rows: pa.Table) -> Iterator[pa.Table]:
+    """The rows in order, halved until a piece is small enough to be a row group: a reader of one row loads no more than that."""
+    if rows.num_rows <= 1 or rows.nbytes <= ROW_GROUP_BYTES:
+        yield rows
+        return
+    half = rows.num_rows // 2
+    yield from _pieces(rows.slice(0, half))
+    yield from _pieces(rows.slice(half))
 
 
 def _add(part: Part, data_change: bool) -> AddAction:

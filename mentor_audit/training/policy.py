@@ -10,6 +10,7 @@ import torch
 
 from mentor_audit.cost.flops import ModelShape
 from mentor_audit.cost.meter import generation_usages
+from mentor_audit.policy.tokens import token_flags
 from mentor_audit.protocols import Completion, Price, Prompt, Usage
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class TrainerPolicy:
         self._trainer.record_filling(usages[len(prompt_ids) :])
         tokenizer, ends = self._trainer._tokenizer, set(self._trainer.eos_token_ids)
         texts = tokenizer.batch_decode(token_ids[: len(prompt_ids)], skip_special_tokens=True)
+        flags = token_flags(tokenizer, prompt_ids, token_ids[: len(prompt_ids)], texts)
         return [
             Completion(
                 self._prompt_text(rows[i]),
@@ -90,6 +92,7 @@ class TrainerPolicy:
                 "eos" if token_ids[i] and token_ids[i][-1] in ends else "length",
                 usages[i],
                 None if logprobs is None else logprobs[i],
+                flags[i],
             )
             for i, text in enumerate(texts)
         ]

@@ -194,6 +194,11 @@ class MentorGRPOTrainer(GRPOTrainer):
     def _rollout(self, prompts: list[Any], trainer: GRPOTrainer) -> dict[str, Any]:
         """What TRL calls instead of sampling: the batch of this rank, insertions in place."""
         mode: Mode = "train" if self.model.training else "eval"
+        if list(prompts) != [row["prompt"] for row in self._inputs]:
+            raise TrainingError(
+                "Expected TRL to ask for completions of the prompts it had announced, in their order, found others: verdicts would go to "
+                "the wrong completions. Nothing of this step is stored; please report this with your GRPOConfig and versions."
+            )
         if not self.recorder.is_open:
             self.recorder.begin(self.state.global_step)
         unit = self.recorder.unit(self.state.global_step, mode)

@@ -92,6 +92,7 @@ CREATE TABLE attempt (
     completion VARCHAR NOT NULL,
     completion_ids BIGINT[] NOT NULL,
     text_replaced BOOLEAN NOT NULL,
+    flags VARCHAR[] NOT NULL,
     finish_reason VARCHAR NOT NULL,
     prompt_tokens BIGINT NOT NULL,
     completion_tokens BIGINT NOT NULL,
