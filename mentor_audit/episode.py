@@ -19,6 +19,7 @@ from mentor_audit.cost.ledger import cost_row
 from mentor_audit.errors import TrainingError
 from mentor_audit.mentor.arms import Draft, OtherDiagnosis, instruct
 from mentor_audit.protocols import (
+    Answer,
     ChecksSteps,
     Completion,
     Failure,
@@ -31,6 +32,7 @@ from mentor_audit.protocols import (
     TaskProblem,
     Usage,
     Verdict,
+    VerifiesBatches,
 )
 from mentor_audit.records import Aspect, Attempt, AttemptGroup, Cost, Diagnosis, DiagnosisAudit, Instruction, Mode, Role, Row
 
@@ -352,10 +354,17 @@ def verifier_grader(task: Task) -> Grader:
     """Reward 1 for verified correct, 0 for verified wrong, None without a verdict."""
 
     def grade(problems: Sequence[TaskProblem], completions: Sequence[Completion]) -> list[Grade]:
-        verdicts = [task.verify(p, c.text, c.finish_reason) for p, c in zip(problems, completions, strict=True)]
+        verdicts = verify_all(task, [Answer(p, c.text, c.finish_reason) for p, c in zip(problems, completions, strict=True)])
         return [Grade(v, None if v.is_correct is None else float(v.is_correct)) for v in verdicts]
 
     return grade
+
+
+def verify_all(task: Task, answers: Sequence[Answer]) -> list[Verdict]:
+    """One verdict an answer, in one batch where the task can."""
+    if isinstance(task, VerifiesBatches):
+        return task.verify_batch(answers)
+    return [task.verify(a.problem, a.completion, a.finish_reason) for a in answers]
 
 
 def rows(episodes: Sequence[Episode], unit: Unit, task: Task, plan: Plan, mentor: Mentor | None) -> dict[str, list[Row]]:

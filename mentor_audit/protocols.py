@@ -209,6 +209,39 @@ class Task(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Answer:
+    """A completion to grade."""
+
+    problem: TaskProblem
+    completion: str
+    finish_reason: str
+
+
+@runtime_checkable
+class VerifiesBatches(Protocol):
+    """A task whose verifier works on many completions at a time, in processes of its own."""
+
+    def verify_batch(self, answers: Sequence[Answer]) -> list[Verdict]:
+        """One verdict an answer, in order; each as `verify` would give it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Canary:
+    """A completion whose verdict is known."""
+
+    answer: Answer
+    is_correct: bool
+
+
+@runtime_checkable
+class HasCanaries(Protocol):
+    """A task that can prove its verifier before a run: a known-right and a known-wrong completion, at the least."""
+
+    def canaries(self) -> list[Canary]: ...
+
+
 @runtime_checkable
 class ChecksSteps(Protocol):
     """A task that knows, by program, where an attempt first goes wrong. Needed by oracle, scripted mentors and their audit."""

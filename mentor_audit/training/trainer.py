@@ -40,12 +40,12 @@ from mentor_audit.config import (
 from mentor_audit.cost.calibration import Calibration, counted_flops
 from mentor_audit.cost.flops import shape_of
 from mentor_audit.cost.meter import pass_usage
-from mentor_audit.episode import Episode, Plan, Sampled, Unit, make_episode, rescue, rows, verifier_grader
+from mentor_audit.episode import Episode, Plan, Sampled, Unit, make_episode, rescue, rows, verifier_grader, verify_all
 from mentor_audit.errors import ConfigError, TrainingError
 from mentor_audit.mentor import load_mentor
 from mentor_audit.policy.hf import HFPolicy, frozen_copy
 from mentor_audit.policy.load import load_model
-from mentor_audit.protocols import ChecksSteps, Completion, Grade, Mentor, Policy, Task, TaskProblem, Usage
+from mentor_audit.protocols import Answer, ChecksSteps, Completion, Grade, Mentor, Policy, Task, TaskProblem, Usage
 from mentor_audit.records import Mode
 from mentor_audit.store import Store
 from mentor_audit.training.correction import token_weights
@@ -378,16 +378,15 @@ class MentorGRPOTrainer(GRPOTrainer):
             return list(verifier_grader(self.task)(problems, completions))
         values, error = self._call_reward_functions(completions, inputs)
         weights = self.reward_weights.tolist()
-        grades = []
-        for problem, completion, row, given in zip(problems, completions, inputs, values, strict=True):
-            known = [value * weight for value, weight in zip(given, weights, strict=True) if value is not None]
-            reward = sum(known) if known else None
-            if isinstance(self.task, RowTask):
-                verdict = self.task.verdict(problem, completion, row, reward, error)
-            else:
-                verdict = self.task.verify(problem, completion.text, completion.finish_reason)
-            grades.append(Grade(verdict, reward, tuple(given)))
-        return grades
+        known = [[v * w for v, w in zip(given, weights, strict=True) if v is not None] for given in values]
+        rewards = [sum(found) if found else None for found in known]
+        if isinstance(self.task, RowTask):
+            judged = zip(problems, completions, inputs, rewards, strict=True)
+            verdicts = [self.task.verdict(problem, completion, row, reward, error) for problem, completion, row, reward in judged]
+        else:
+            answers = [Answer(p, c.text, c.finish_reason) for p, c in zip(problems, completions, strict=True)]
+            verdicts = verify_all(self.task, answers)
+        return [Grade(v, reward, tuple(given)) for v, reward, given in zip(verdicts, rewards, values, strict=True)]
 
     def _call_reward_functions(
         self, completions: Sequence[Completion], inputs: list[dict[str, Any]]
