@@ -6,20 +6,29 @@ parsed is data, with its cost.
 
 import importlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from mentor_audit.config import MentorSection
 from mentor_audit.errors import ConfigError
+from mentor_audit.mentor.endpoint import EndpointMentor
 from mentor_audit.mentor.reading import ReadingMentor
 from mentor_audit.mentor.scripted import ScriptedMentor
 from mentor_audit.protocols import ChecksSteps, Mentor, Policy, Task
 
 
-def load_mentor(section: MentorSection, task: Task, learner: Policy, load_policy: Callable[[MentorSection], Policy]) -> Mentor:
+def load_mentor(
+    section: MentorSection,
+    task: Task,
+    learner: Policy,
+    load_policy: Callable[[MentorSection], Policy],
+    folder: Path | None = None,
+) -> Mentor:
     """The mentor that the settings name.
 
     `learner` samples at the live weights; `load_policy(section)` loads another model (`section.model` None: the learner's start
-    weights), and is called for kinds `hf` and `frozen` only. Raises ConfigError when the task lacks what the mentor needs.
+    weights), and is called for kinds `hf` and `frozen` only. `folder` is where an endpoint's paid replies are kept, one folder a run;
+    None: they are not kept. Raises ConfigError when the task lacks what the mentor needs, or an endpoint its settings or key.
     """
     if section.kind == "scripted":
         if not isinstance(task, ChecksSteps):
@@ -34,6 +43,8 @@ def load_mentor(section: MentorSection, task: Task, learner: Policy, load_policy
         return ReadingMentor("frozen", load_policy(section), section)
     if section.kind == "hf":
         return ReadingMentor("hf", load_policy(section), section)
+    if section.kind == "endpoint":
+        return EndpointMentor(section, learner, folder)
     mentor: Mentor = load_attribute(section.kind)(task=task, learner=learner, **section.options)
     return mentor
 

@@ -1,4 +1,4 @@
-"""The live mentor: a language model that reads a failed attempt and replies in JSON.
+"""The live mentor: a language model that reads a failed attempt and replies in JSON; and the prompt that such a mentor is given.
 
 The model is any `Policy`: the learner at its current weights (`self`), at its start weights (`frozen`) or another one (`hf`).
 """
@@ -6,6 +6,7 @@ The model is any `Policy`: the learner at its current weights (`self`), at its s
 import hashlib
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import resources
 
 from mentor_audit.config import MentorSection
@@ -13,8 +14,42 @@ from mentor_audit.mentor.parse import parse_reply
 from mentor_audit.protocols import Failure, MentorReply, Policy, Price, Prompt
 from mentor_audit.tasks.prompting import fence_marker
 
-TEMPLATE_NAME = "diagnose.txt"
-TEMPLATE = resources.files("mentor_audit.mentor").joinpath("prompts", TEMPLATE_NAME).read_text(encoding="utf-8")
+
+@dataclass(frozen=True)
+class FilledPrompt:
+    """A template filled in. `quoted` are the texts in its fences; `nonce` stands in every fence and in none of the texts."""
+
+    text: str
+    nonce: str
+    quoted: tuple[str, ...]
+
+
+class PromptTemplate:
+    """A file in `prompts/` with `{{fence}}`, `{{material}}` and, where the reply repeats it, `{{nonce}}`."""
+
+    def __init__(self, name: str) -> None:
+        self._text = resources.files("mentor_audit.mentor").joinpath("prompts", name).read_text(encoding="utf-8")
+        self.label = f"{name}@{hashlib.sha256(self._text.encode()).hexdigest()[:12]}"
+        """File and content hash, as every diagnosis row names it."""
+
+    def fill(self, failure: Failure, settings: MentorSection) -> FilledPrompt:
+        """Problem, attempt (with `sees = "all"`, every failed one), verifier's words and, with `sees_gold`, the answer, each fenced."""
+        sections = [("Problem", failure.problem.row.prompt)]
+        texts = [failure.text, *(failure.siblings if settings.sees == "all" else [])]
+        sections += [("Failed attempt" if len(texts) == 1 else f"Failed attempt {i}", text) for i, text in enumerate(texts, 1)]
+        if failure.verdict.why:
+            sections.append(("What the verifier said", failure.verdict.why))
+        if settings.sees_gold and failure.problem.row.gold is not None:
+            sections.append(("Reference answer", failure.problem.row.gold))
+        quoted = tuple(text for _, text in sections)
+        marker = fence_marker("\n".join(quoted))
+        nonce = marker.rsplit(" ", 1)[1]
+        material = "\n\n".join(f"{title}\n{marker}\n{text}\n{marker}" for title, text in sections)
+        frame = self._text.replace("{{fence}}", marker, 1).replace("{{nonce}}", nonce, 1)
+        return FilledPrompt(frame.replace("{{material}}", material, 1), nonce, quoted)
+
+
+TEMPLATE = PromptTemplate("diagnose.txt")
 
 
 class ReadingMentor:
@@ -24,22 +59,21 @@ class ReadingMentor:
         self.name = name
         self.model: str | None = policy.name
         self.saw_gold = settings.sees_gold
-        self.prompt_template: str | None = f"{TEMPLATE_NAME}@{hashlib.sha256(TEMPLATE.encode()).hexdigest()[:12]}"
+        self.prompt_template: str | None = TEMPLATE.label
         self._policy = policy
         self._settings = settings
 
     def diagnose(self, failures: Sequence[Failure], rng: random.Random) -> list[MentorReply]:
-        prompts = [self.prompt(failure) for failure in failures]
         sampled = self._policy.sample(
-            prompts,
+            [self.prompt(failure) for failure in failures],
             1,
             seed=rng.getrandbits(63),
             max_tokens=self._settings.max_tokens,
             temperature=self._settings.temperature,
         )
         replies = []
-        for (completion,) in sampled:
-            parsed = parse_reply(completion.text)
+        for failure, (completion,) in zip(failures, sampled, strict=True):
+            parsed = parse_reply(completion.text, quoted=TEMPLATE.fill(failure, self._settings).quoted)
             replies.append(
                 MentorReply(
                     parse_status=parsed.status,
@@ -60,14 +94,5 @@ class ReadingMentor:
 
     def prompt(self, failure: Failure) -> Prompt:
         """What the mentor is given: chat messages when the problem is posed as chat, else plain text."""
-        sections = [("Problem", failure.problem.row.prompt)]
-        texts = [failure.text, *(failure.siblings if self._settings.sees == "all" else [])]
-        sections += [("Failed attempt" if len(texts) == 1 else f"Failed attempt {i}", text) for i, text in enumerate(texts, 1)]
-        if failure.verdict.why:
-            sections.append(("What the verifier said", failure.verdict.why))
-        if self.saw_gold and failure.problem.row.gold is not None:
-            sections.append(("Reference answer", failure.problem.row.gold))
-        marker = fence_marker("\n".join(text for _, text in sections))
-        material = "\n\n".join(f"{title}\n{marker}\n{text}\n{marker}" for title, text in sections)
-        text = TEMPLATE.replace("{{fence}}", marker, 1).replace("{{material}}", material, 1)
+        text = TEMPLATE.fill(failure, self._settings).text
         return text if isinstance(failure.problem.prompt, str) else [{"role": "user", "content": text}]
