@@ -116,7 +116,7 @@ class ChatClient:
             if (over := self._over_budget()) is not None:
                 return ChatAnswer(None, True, over, spent, call_id)
             received = self._send(client, body)
-            value = self._json_object(received.body)
+            value = _json_object(received.body)
             spent = self._paid(call_id, received, value, request.bound) + (spent or ChatUsage())
             if received.status == 200:
                 self._dialect = dialect
@@ -128,7 +128,9 @@ class ChatClient:
             why = received.broke if received.status is None else f"HTTP {received.status}: {_excerpt(received.body)}"
             wait_seconds = self._wait_seconds(received, number, rng)
             if wait_seconds is None:
-                return ChatAnswer(None, True, f"{why} (try {number} of {self._settings.retries + 1})", spent, call_id)
+                asked = received.retry_after_seconds
+                tries = f"try {number} of {self._settings.retries + 1}" + (f", told to wait {asked:g} s" if asked else "")
+                return ChatAnswer(None, True, f"{why} ({tries})", spent, call_id)
             if received.status is None and received.may_be_paid:
                 doubt = f"an earlier try got no answer ({why}): what it cost is not known"
             self._sleep(wait_seconds)
@@ -210,18 +212,14 @@ class ChatClient:
         return None
 
     def _without_key(self, text: str) -> str:
-        return text if self._key is None else text.replace(self._key.get_secret_value(), "[key]")
-
-    def _json_object(self, text: str) -> dict[str, Any]:
-        """Empty when it is none. A key that stands in it in escapes is cut out as well."""
-        try:
-            value = json.loads(text)
-            if self._key is not None:
-                escaped = json.dumps(self._key.get_secret_value())[1:-1]
-                value = json.loads(json.dumps(value).replace(escaped, "[key]"))
-        except (ValueError, RecursionError):
-            return {}
-        return value if isinstance(value, dict) else {}
+        """A key that stands in JSON in escapes is cut out as well."""
+        if self._key is None:
+            return text
+        key = self._key.get_secret_value()
+        for form in (key, key.replace("/", "\\/")):
+            text = text.replace(form, "[key]")
+        plain, escaped = json.dumps(_json_object(text)), json.dumps(key)[1:-1]
+        return plain.replace(escaped, "[key]") if escaped in plain else text
 
 
 def read_usage(value: dict[str, Any]) -> ChatUsage:
@@ -289,6 +287,15 @@ def _retry_after_seconds(header: str | None) -> float | None:
         except ValueError:
             return None
     return max(0.0, seconds) if seconds < float("inf") else None
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    """Empty when it is none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _excerpt(text: str) -> str:

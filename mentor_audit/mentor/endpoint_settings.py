@@ -46,8 +46,8 @@ class EndpointSettings(BaseModel):
     def _plain(cls, url: str) -> str:
         try:
             parsed = httpx.URL(url)
-        except httpx.InvalidURL as error:
-            raise ValueError("expected a URL such as http://127.0.0.1:8000/v1, found one that can't be read") from error
+        except httpx.InvalidURL:
+            raise ValueError("expected a URL such as http://127.0.0.1:8000/v1, found one that can't be read") from None
         if parsed.scheme not in ("http", "https") or not parsed.host:
             raise ValueError("expected a URL such as http://127.0.0.1:8000/v1, found none with http(s) and a host")
         if parsed.userinfo or parsed.query or parsed.fragment:
