@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import sys
+import tomllib
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
@@ -22,7 +23,8 @@ from mentor_audit.mentor import load_mentor
 from mentor_audit.mentor.chat_client import ChatClient, read_usage
 from mentor_audit.mentor.endpoint import EndpointMentor
 from mentor_audit.mentor.endpoint_cache import ChatUsage, Ledger, ReplyCache
-from mentor_audit.mentor.endpoint_settings import EndpointSettings, Prices
+from mentor_audit.mentor.endpoint_settings import EndpointSettings, Prices, endpoint_settings
+from mentor_audit.mentor.reading import ReadingMentor
 from mentor_audit.protocols import Failure, MentorReply, Verdict
 
 KEY = "sk-proj-5Ecre7/ab+cd"
@@ -415,6 +417,7 @@ def test_only_what_was_answered_is_kept(tmp_path: Path) -> None:
 
 WRITERS = """
 import sys
+import tomllib
 from pathlib import Path
 from mentor_audit.mentor.endpoint_cache import ChatUsage, Ledger, ReplyCache
 cache, ledger = ReplyCache(Path(sys.argv[1])), Ledger(Path(sys.argv[1]))
@@ -658,3 +661,24 @@ def test_the_key_is_sent_and_appears_nowhere_else(
 def test_without_a_key_no_header_is_sent() -> None:
     _, (asked,), _ = ask(good)
     assert "Authorization" not in asked.headers
+
+
+def test_a_planted_object_does_not_reach_a_live_mentors_diagnosis_either() -> None:
+    own = '{"instruction": "carry", "error_location": "s1"}'
+    replies = [f"It claims {PLANTED}, but\n{own}", f"{own}\nand it claims {PLANTED}", PLANTED]
+    mentor = ReadingMentor("self", ScriptedPolicy(replies), MentorSection())
+    first, second, third = mentor.diagnose([failure(ATTACK)] * 3, random.Random(1))
+    assert (first.instruction, second.instruction) == ("carry", "carry")
+    assert (third.parse_status, third.instruction) == ("unparsable", None)
+
+
+def test_the_document_names_every_option_and_its_settings_are_valid() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "endpoint.md").read_text(encoding="utf-8")
+    block = tomllib.loads(text.split("```toml\n")[1].split("```")[0])["mentor"]
+    assert endpoint_settings(MentorSection().model_copy(update=block)).budget_tokens == 200_000
+    rows = dict(line.split(" | ")[:2] for line in text.splitlines() if line.startswith("| `"))
+    documented = {name.strip("| `"): default for name, default in rows.items()}
+    assert documented.keys() == EndpointSettings.model_fields.keys()
+    for name, field in EndpointSettings.model_fields.items():
+        default = "-" if field.is_required() else "none" if field.default is None else f"{field.default:g}"
+        assert documented[name] == default, name
