@@ -4,6 +4,7 @@ Exit codes: 0 fine, 1 a finding, 2 bad input. Errors go to standard error.
 """
 
 import json
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -13,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
@@ -309,23 +312,48 @@ def _print_frame(frame: "pl.DataFrame", as_json: bool) -> None:
     _table(frame.columns, [[_cell(value) for value in row] for row in frame.iter_rows()])
 
 
+SHORT_CELL = 12
+
+
 def _table(columns: list[str], rows: list[list[str]]) -> None:
-    """Text only, control codes stripped: cells may hold what a model wrote."""
+    """Text only, control codes stripped: cells may hold what a model wrote. A table wider than the terminal is printed row by row."""
     from mentor_audit.store.chain import plain
 
-    table = Table()
-    for column in columns:
-        table.add_column(Text(plain(column)))
+    table, needed = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False), 0
+    for i, column in enumerate(columns):
+        longest = max((len(plain(row[i])) for row in rows), default=0)
+        header = _folded(plain(column), max(longest, 6))
+        short = longest <= SHORT_CELL
+        table.add_column(Text(header), overflow="fold", no_wrap=short)
+        needed += 2 + max(len(part) for part in [*header.splitlines(), "x" * min(longest, SHORT_CELL)])
     for row in rows:
         table.add_row(*[Text(plain(cell)) for cell in row])
-    out.print(table)
+    if needed <= out.width:
+        out.print(table)
+        return
+    for number, row in enumerate(rows, 1):
+        out.print(Rule(f"row {number}", align="left", style="dim"))
+        grid = Table.grid(padding=(0, 2))
+        for name, cell in zip(columns, row, strict=True):
+            grid.add_row(Text(plain(name), style="dim"), Text(plain(cell)))
+        out.print(grid)
+
+
+def _folded(name: str, width: int) -> str:
+    """A column's name on lines of at most `width` characters, broken behind underscores where that is possible."""
+    lines = [""]
+    for part in re.findall(r"[^_]*_?", name):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def _cell(value: Any) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:.4g}"
     return str(value)
 
 

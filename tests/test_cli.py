@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from mentor_audit import cli, schema
 from mentor_audit.store import Store
+from mentor_audit.store.reader import live_files
 
 COMMANDS = ["check", "compact", "demo", "report", "schema", "show", "sql", "suite", "train", "validate"]
 MENTOR = "golden-mentor-s1"
@@ -77,7 +78,7 @@ def test_check_is_0_when_all_holds_and_1_when_not(
     code, out, _ = call("check", str(store.root), monkeypatch=monkeypatch, capsys=capsys)
     assert (code, "every link, key, count and checksum holds" in out) == (0, True)
     broken = build(tmp_path / "broken")
-    part = next((broken.root / "tables" / "attempt").rglob("*.parquet"))
+    part = Path(live_files(broken.root)["attempt"][0])
     part.write_bytes(part.read_bytes()[:-1])
     code, out, _ = call("check", str(broken.root), "--json", monkeypatch=monkeypatch, capsys=capsys)
     assert (code, json.loads(out)[0]["severity"]) == (1, "error")

@@ -11,8 +11,7 @@ from mentor_audit.protocols import Prompt, TaskProblem, Verdict
 from mentor_audit.records import Problem
 from mentor_audit.tasks.answers import extract_answer
 from mentor_audit.tasks.identity import fingerprint, problem_id
-from mentor_audit.tasks.prompting import VERDICT_ONLY, instructed_prompt, placebo
-from mentor_audit.tasks.table import make_prompt
+from mentor_audit.tasks.prompting import VERDICT_ONLY, instructed_prompt, make_prompt, placebo
 
 HELDOUT_SEED_OFFSET = 1_000_003
 

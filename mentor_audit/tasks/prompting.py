@@ -53,6 +53,14 @@ def chat(system: str | None, text: str) -> list[dict[str, Any]]:
     return [*([{"role": "system", "content": system}] if system else []), {"role": "user", "content": text}]
 
 
+def make_prompt(text: str, template: str, system_prompt: str | None, as_chat: bool) -> Prompt:
+    """Replaced, not formatted: braces in the text stay what they are."""
+    full = template.replace("{problem}", text)
+    if as_chat:
+        return chat(system_prompt, full)
+    return f"{system_prompt}\n\n{full}" if system_prompt else full
+
+
 def _fenced(title: str, text: str) -> str:
     marker = fence_marker(text)
     return f"{title}\n{marker}\n{text}\n{marker}"

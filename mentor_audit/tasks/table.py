@@ -13,7 +13,7 @@ from mentor_audit.protocols import Prompt, TaskProblem, Verdict
 from mentor_audit.records import Problem
 from mentor_audit.tasks.answers import verify_answer
 from mentor_audit.tasks.identity import fingerprint, problem_id
-from mentor_audit.tasks.prompting import VERDICT_ONLY, chat, instructed_prompt, placebo
+from mentor_audit.tasks.prompting import VERDICT_ONLY, instructed_prompt, make_prompt, placebo
 
 READERS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
 
@@ -90,14 +90,6 @@ class TableTask:
             fingerprint=mark,
         )
         return TaskProblem(stored, make_prompt(text, self.settings.template, self.settings.system_prompt, self.settings.chat))
-
-
-def make_prompt(text: str, template: str, system_prompt: str | None, as_chat: bool) -> Prompt:
-    """Replaced, not formatted: braces in the text stay what they are."""
-    full = template.replace("{problem}", text)
-    if as_chat:
-        return chat(system_prompt, full)
-    return f"{system_prompt}\n\n{full}" if system_prompt else full
 
 
 def _unique(problems: Sequence[TaskProblem]) -> list[TaskProblem]:
