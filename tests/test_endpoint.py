@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from fault_server import HANG_UP, USAGE, Answer, Asked, FaultServer, chat, dead_url, diagnosis, error, good
@@ -20,7 +21,8 @@ from scripted import ScriptedPolicy, WordTask, problem
 from mentor_audit.config import MentorSection
 from mentor_audit.errors import ConfigError
 from mentor_audit.mentor import load_mentor
-from mentor_audit.mentor.chat_client import ChatClient, read_usage
+from mentor_audit.mentor.chat_client import ChatClient
+from mentor_audit.mentor.chat_reply import read_usage
 from mentor_audit.mentor.endpoint import EndpointMentor
 from mentor_audit.mentor.endpoint_cache import ChatUsage, Ledger, ReplyCache
 from mentor_audit.mentor.endpoint_settings import EndpointSettings, Prices, endpoint_settings
@@ -158,6 +160,7 @@ FAULTS: list[tuple[str, Answer, str, str | None, str]] = [
     ("an error with 200", error(200, "overloaded"), "mentor_error", '{"error": {"message": "overloaded"}}', "overloaded"),
     ("nothing", Answer(), "mentor_error", None, "found nothing"),
     ("nested JSON", Answer(body=b'{"a":' * 100_000), "mentor_error", '{"a":' * 100_000, "expected a chat completion"),
+    ("deep JSON", Answer(body=b'{"choices": %b}' % (b"[" * 900 + b"]" * 900)), "mentor_error", ANY, 'found \'{"choices": [[['),
     ("odd shapes", Answer(body=b'{"choices": [7], "usage": [1]}'), "mentor_error", None, "found content None"),
     ("prose", chat("I would think again."), "unparsable", "I would think again.", "expected a JSON object, found none"),
     ("no instruction", chat('{"diagnosis": "x"}'), "unparsable", '{"diagnosis": "x"}', "expected a key `instruction`"),
@@ -334,6 +337,7 @@ def test_a_400_for_another_reason_is_in_words_and_the_schema_stays() -> None:
         ({"prompt_tokens": 9, "prompt_tokens_details": None, "completion_tokens": 1}, ChatUsage(9, None, 1, None)),
         ({"prompt_tokens": "9", "completion_tokens": True, "prompt_tokens_details": {"cached_tokens": -1}}, ChatUsage()),
         ([3], ChatUsage()),
+        ({"prompt_tokens": 10**30, "completion_tokens": 2**31, "completion_tokens_details": [1]}, ChatUsage()),
     ],
 )
 def test_usage_that_is_absent_or_no_count_is_none(usage: Any, expected: ChatUsage) -> None:
@@ -463,6 +467,7 @@ def test_a_budget_in_money_counts_cached_input_at_its_price() -> None:
     prices = {"input": 1000.0, "cached_input": 100.0, "output": 2000.0}
     one_call = (36 * 1000 + 64 * 100 + 20 * 2000) / 1e6
     assert Prices(**prices).of(ChatUsage(100, 64, 20, 5)) == pytest.approx(one_call) == pytest.approx(0.0824)
+    assert Prices(**prices).of(ChatUsage(100, 500, 0)) == pytest.approx(0.01), "no more is cached than there is"
     assert Prices(input=1000.0, output=2000.0).of(ChatUsage(100, 64, 20, 5)) == pytest.approx(0.14)
     replies, asked, _ = ask(good, 4, concurrency=1, prices=prices, budget_money=one_call * 1.5)
     assert len(asked) == 2
@@ -638,6 +643,7 @@ def test_the_key_is_sent_and_appears_nowhere_else(
         lambda a, n: Answer(401, slashed),
         lambda a, n: Answer(body=f"not JSON but {KEY}".encode()),
         lambda a, n: chat(KEY, cut_after=60),
+        lambda a, n: Answer(body=f"not JSON but {KEY}".encode(), cut_after=len(f"not JSON but {KEY}") - 3),
         lambda a, n: chat(diagnosis(a), usage={**USAGE, KEY: KEY}),
         lambda a, n: chat(None, refusal=KEY),
         lambda a, n: chat(None, finish_reason=KEY),
@@ -653,7 +659,7 @@ def test_the_key_is_sent_and_appears_nowhere_else(
     shown = [repr(r) for r in replies] + [repr(vars(mentor)), repr(vars(mentor._client)), caplog.text, made.model_dump_json()]
     warned = [str(w.message) for w in recwarn.list]
     for text in [*kept, *shown, *warned, json.dumps([asdict(r) for r in replies])]:
-        for form in (KEY, escaped, KEY.replace("/", "\\/"), KEY.split("/")[0]):
+        for form in (KEY, escaped, KEY.replace("/", "\\/"), KEY.split("/")[0], KEY[:-3]):
             assert form not in text
     assert "POST" in caplog.text, "there is a log to look at"
 
@@ -682,3 +688,11 @@ def test_the_document_names_every_option_and_its_settings_are_valid() -> None:
     for name, field in EndpointSettings.model_fields.items():
         default = "-" if field.is_required() else "none" if field.default is None else f"{field.default:g}"
         assert documented[name] == default, name
+
+
+@pytest.mark.parametrize(
+    "deep", ['{"instruction": ' + "[" * 5000, '{"instruction":' * 5000, '{"instruction": %s}' % ("[" * 980 + "]" * 980)]
+)
+def test_a_reply_nested_without_end_is_unparsable(deep: str) -> None:
+    (reply,), _, _ = ask(lambda asked, number: chat(deep))
+    assert (reply.parse_status, reply.raw) == ("unparsable", deep)

@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 
+from mentor_audit.mentor.chat_reply import excerpt, json_object, read_reply, read_usage
 from mentor_audit.mentor.endpoint_cache import ChatUsage, Ledger, ReplyCache, request_key
 from mentor_audit.mentor.endpoint_settings import EndpointSettings, read_key
 from mentor_audit.protocols import Price
@@ -99,11 +100,13 @@ class ChatClient:
             return list(pool.map(lambda request: self._from_cache(request) or self._ask(client, request), requests))
 
     def _from_cache(self, request: ChatRequest) -> ChatAnswer | None:
-        for dialect in DIALECTS if self._cache is not None else ():
+        if self._cache is None:
+            return None
+        for dialect in DIALECTS:
             body = _spoken(request.body, dialect)
-            reply = self._cache.get(self._url, body) if self._cache is not None else None
+            reply = self._cache.get(self._url, body)
             if reply is not None:
-                return replace(_read(reply, f"cache:{request_key(self._url, body)[:16]}"), usage=ChatUsage(0, 0, 0, 0))
+                return ChatAnswer(*read_reply(reply), ChatUsage(0, 0, 0, 0), f"cache:{request_key(self._url, body)[:16]}")
         return None
 
     def _ask(self, client: httpx.Client, request: ChatRequest) -> ChatAnswer:
@@ -116,7 +119,7 @@ class ChatClient:
             if (over := self._over_budget()) is not None:
                 return ChatAnswer(None, True, over, spent, call_id)
             received = self._send(client, body)
-            value = _json_object(received.body)
+            value = json_object(received.body)
             spent = self._paid(call_id, received, value, request.bound) + (spent or ChatUsage())
             if received.status == 200:
                 self._dialect = dialect
@@ -125,7 +128,7 @@ class ChatClient:
             if refused is not None:
                 dialect = refused
                 continue
-            why = received.broke if received.status is None else f"HTTP {received.status}: {_excerpt(received.body)}"
+            why = received.broke if received.status is None else f"HTTP {received.status}: {excerpt(received.body)}"
             wait_seconds = self._wait_seconds(received, number, rng)
             if wait_seconds is None:
                 asked = received.retry_after_seconds
@@ -168,10 +171,10 @@ class ChatClient:
     def _paid(self, call_id: str, received: _Received, value: dict[str, Any], bound: Price) -> ChatUsage:
         """What the server says that this try cost, put into the ledger. Where it may count one without saying so, the ledger gets `bound`."""
         usage = read_usage(value)
-        if usage != ChatUsage():
-            self._ledger.add(call_id, usage)
         if not usage.is_reported and received.may_be_paid and received.status in (None, 200):
             self._ledger.add(call_id, ChatUsage(bound.prompt_tokens, None, bound.output_tokens, None), is_estimate=True)
+        elif usage != ChatUsage():
+            self._ledger.add(call_id, usage)
         return usage
 
     def _answer(
@@ -181,12 +184,12 @@ class ChatClient:
         if received.broke is None and isinstance(value.get("choices"), list):
             if self._cache is not None:
                 self._cache.put(self._url, body, value)
-            answer = _read(value, call_id)
-            return replace(answer, error="; ".join(part for part in (answer.error, doubt) if part) or None)
+            text, failed, error = read_reply(value)
+            return ChatAnswer(text, failed, "; ".join(part for part in (error, doubt) if part) or None, None, call_id)
         if received.broke is not None:
             error = f"the answer broke off: {received.broke}"
         else:
-            error = f"expected a chat completion as JSON, found {_excerpt(received.body)}"
+            error = f"expected a chat completion as JSON, found {excerpt(received.body)}"
         return ChatAnswer(received.body or None, True, error, None, call_id)
 
     def _wait_seconds(self, received: _Received, number: int, rng: random.Random) -> float | None:
@@ -218,44 +221,10 @@ class ChatClient:
         key = self._key.get_secret_value()
         for form in (key, key.replace("/", "\\/")):
             text = text.replace(form, "[key]")
-        plain, escaped = json.dumps(_json_object(text)), json.dumps(key)[1:-1]
+        for length in range(len(key) - 1, 3, -1):  # a body that was cut in the middle of it
+            text = f"{text[:-length]}[key]" if text.endswith(key[:length]) else text
+        plain, escaped = json.dumps(json_object(text)), json.dumps(key)[1:-1]
         return plain.replace(escaped, "[key]") if escaped in plain else text
-
-
-def read_usage(value: dict[str, Any]) -> ChatUsage:
-    """The `usage` of a reply, nested details included. What is absent or no count is None, never 0."""
-    return ChatUsage(
-        prompt_tokens=_count(value, "usage", "prompt_tokens"),
-        cached_tokens=_count(value, "usage", "prompt_tokens_details", "cached_tokens"),
-        output_tokens=_count(value, "usage", "completion_tokens"),
-        reasoning_tokens=_count(value, "usage", "completion_tokens_details", "reasoning_tokens"),
-    )
-
-
-def _count(value: Any, *path: str) -> int | None:
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _read(value: dict[str, Any], call_id: str) -> ChatAnswer:
-    """A reply's text, or why there is none. The usage is the caller's to fill in."""
-    choices = value["choices"]
-    choice = choices[0] if choices and isinstance(choices[0], dict) else {}
-    message = choice.get("message")
-    message = message if isinstance(message, dict) else {}
-    text, refusal, reason = message.get("content"), message.get("refusal"), choice.get("finish_reason")
-    if not choices:
-        return ChatAnswer(None, True, "expected one choice in the answer, found none", None, call_id)
-    if isinstance(refusal, str) and refusal:
-        return ChatAnswer(refusal, True, "the model refused", None, call_id)
-    if not isinstance(text, str) or not text:
-        return ChatAnswer(None, True, f"expected text, found content {text!r:.80} (finish_reason {reason!r:.40})", None, call_id)
-    error = {
-        "length": "the reply was cut at max_tokens (finish_reason length)",
-        "content_filter": "the server filtered the reply (finish_reason content_filter)",
-    }.get(str(reason))
-    return ChatAnswer(text, False, error, None, call_id)
 
 
 def _spoken(body: dict[str, Any], dialect: frozenset[str]) -> dict[str, Any]:
@@ -284,20 +253,6 @@ def _retry_after_seconds(header: str | None) -> float | None:
     except ValueError:
         try:
             seconds = email.utils.parsedate_to_datetime(header).timestamp() - time.time()
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
     return max(0.0, seconds) if seconds < float("inf") else None
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    """Empty when it is none."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _excerpt(text: str) -> str:
-    words = " ".join(text.split())
-    return repr(words if len(words) <= 200 else f"{words[:200]}...") if words else "nothing"

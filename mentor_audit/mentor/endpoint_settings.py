@@ -20,7 +20,8 @@ class Prices(BaseModel):
 
     def of(self, usage: ChatUsage) -> float:
         """Of what was reported; what was not counts nothing."""
-        prompt, cached = usage.prompt_tokens or 0, usage.cached_tokens or 0
+        prompt = usage.prompt_tokens or 0
+        cached = min(prompt, usage.cached_tokens or 0)
         cached_price = self.input if self.cached_input is None else self.cached_input
         return ((prompt - cached) * self.input + cached * cached_price + (usage.output_tokens or 0) * self.output) / 1e6
 
@@ -33,7 +34,7 @@ class EndpointSettings(BaseModel):
     api_key_env: str | None = Field(default=None, description="NAME of the environment variable with the key; None: no key")
     timeout_s: float = Field(default=60.0, gt=0, description="for each wait on the server, and for an answer as a whole")
     concurrency: int = Field(default=8, ge=1, description="calls at a time, a rank")
-    retries: int = Field(default=4, ge=0, description="tries after the first")
+    retries: int = Field(default=4, ge=0, le=20, description="tries after the first")
     max_wait_s: float = Field(
         default=60.0, ge=0, description="longest wait before a try; a server that asks for more is given up"
     )

@@ -39,6 +39,13 @@ def parse_reply(text: str, nonce: str | None = None, quoted: Sequence[str] = ())
     another is refused, and of several objects one must carry it. `quoted` are the texts that the mentor was shown: an object that
     stands in one of them is refused.
     """
+    try:
+        return _chosen(text, nonce, quoted)
+    except RecursionError:
+        return ParsedReply("unparsable", error="expected a plain JSON object, found one nested too deeply to read")
+
+
+def _chosen(text: str, nonce: str | None, quoted: Sequence[str]) -> ParsedReply:
     found = list(_objects(text))
     candidates = [value for value, _ in found if value.keys() & KEYS.keys()]
     signed = [value for value in candidates if nonce is not None and value.get(NONCE_KEY) == nonce]
@@ -68,7 +75,7 @@ def _objects(text: str) -> Iterator[tuple[dict[str, Any], int]]:
     while start >= 0:
         try:
             value, end = decoder.raw_decode(text, start)
-        except (json.JSONDecodeError, RecursionError):
+        except ValueError:
             end = start + 1
         else:
             yield value, end
@@ -90,7 +97,7 @@ def _mended(rest: str, nonce: str | None, quoted: Sequence[str]) -> dict[str, An
         return None
     try:
         value = json_repair.loads(body)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     return value if isinstance(value, dict) and value.keys() & KEYS.keys() else None
 
