@@ -18,8 +18,9 @@ import pytest
 from fault_server import HANG_UP, USAGE, Answer, Asked, FaultServer, chat, dead_url, diagnosis, error, good
 from scripted import ScriptedPolicy, WordTask, problem
 
-from mentor_audit.config import MentorSection
-from mentor_audit.errors import ConfigError
+from mentor_audit.config import MentoringSection, MentorSection
+from mentor_audit.episode import Plan, Unit, run
+from mentor_audit.errors import ConfigError, TrainingError
 from mentor_audit.mentor import load_mentor
 from mentor_audit.mentor.chat_client import ChatClient
 from mentor_audit.mentor.chat_reply import read_usage
@@ -696,3 +697,18 @@ def test_the_document_names_every_option_and_its_settings_are_valid() -> None:
 def test_a_reply_nested_without_end_is_unparsable(deep: str) -> None:
     (reply,), _, _ = ask(lambda asked, number: chat(deep))
     assert (reply.parse_status, reply.raw) == ("unparsable", deep)
+
+
+def test_resample_is_matched_to_its_price_without_a_call_and_its_flops_can_not_be_matched() -> None:
+    unit = Unit("r", 1, 0, "train")
+    with FaultServer() as server:
+        mentor = EndpointMentor(section(server.url, max_tokens=4), LEARNER)
+        policy = ScriptedPolicy(["I say 6"] * 200)
+        (episode,) = run([problem("0")], policy, WordTask(), mentor, Plan("resample", MentoringSection(), 5), unit, 2)
+        assert episode.failure is not None
+        # a sample: 2 prompt + 3 output; a follow-up: 2 prompt, 4 of the reply, 3 output
+        share = (mentor.price(episode.failure).tokens + 9) / 5
+        assert len(episode.responses) in (int(share), int(share) + 1)
+        with pytest.raises(TrainingError, match="Arm resample_flops needs the mentor's and the learner's FLOPs"):
+            run([problem("0")], policy, WordTask(), mentor, Plan("resample_flops", MentoringSection(), 5), unit, 2)
+    assert server.asked == []
