@@ -28,6 +28,13 @@ from mentor_audit.store.registry import Registry
 
 SQL = resources.files("mentor_audit") / "sql"
 
+HIDING_TABLES = ("train_step", "attempt_group", "attempt", "diagnosis", "instruction", "diagnosis_audit")
+"""Their views leave out units that are not whole or superseded. A cost row is never left out, but marked."""
+COST_WITH_HIDDEN = (
+    "CREATE VIEW cost AS SELECT c.*, coalesce(h.superseded, false) AS superseded, coalesce(h.whole, true) AS whole "
+    "FROM cost_raw c LEFT JOIN hidden_unit h USING (run_id, launch, step, mode)"
+)
+
 
 @dataclass(frozen=True)
 class NamedQuery:
@@ -54,9 +61,12 @@ def connect(root: Path, registry: Registry, versions: Mapping[str, int] | None =
 
 
 def live_files(root: Path, versions: Mapping[str, int] | None = None) -> dict[str, list[str]]:
-    """Table -> paths of its live Parquet files. Raises QueryError for a version that is no longer there."""
+    """Table -> paths of its live Parquet files. Raises QueryError for a version that is no longer there.
+
+    Tables are committed parents first and looked at children first: what a child's row names is there in the parent's list.
+    """
     files = {}
-    for table in TRAJECTORY_TABLES:
+    for table in reversed(TRAJECTORY_TABLES):
         handle = open_table(root, table)
         if versions is not None:
             try:
@@ -80,18 +90,30 @@ def make_views(connection: duckdb.DuckDBPyConnection, files: Mapping[str, list[s
             connection.execute(f"CREATE VIEW {table}_raw AS {_raw(table, files[table])}")
     except duckdb.Error as error:
         raise translate(error) from error
-    for path in sorted_sql(SQL / "views"):
+    whole, *views = sorted_sql(SQL / "views")
+    connection.execute(whole.read_text(encoding="utf-8"))
+    (hidden,) = connection.execute("SELECT count(*) FROM hidden_unit").fetchall()[0]
+    for table in HIDING_TABLES:
+        leave_out = "ANTI JOIN hidden_unit USING (run_id, launch, step, mode)" if hidden else ""
+        connection.execute(f"CREATE VIEW {table} AS SELECT t.* FROM {table}_raw t {leave_out}")
+    connection.execute(
+        COST_WITH_HIDDEN if hidden else "CREATE VIEW cost AS SELECT *, false AS superseded, true AS whole FROM cost_raw"
+    )
+    for path in views:
         connection.execute(path.read_text(encoding="utf-8"))
 
 
 def _raw(table: str, files: list[str]) -> str:
-    """Explicit columns in the record's order, so that an all-NULL or missing column keeps its type."""
+    """Explicit columns in the record's order, with their types.
+
+    Every part carries its record's whole schema, so the first one speaks for all: union_by_name would open each of them for every view.
+    """
     typed = dict(re.findall(r"^    (\w+) (\S+?)(?: NOT NULL)?,?$", ddl(table), re.MULTILINE))
     typed = {name: typed[name] for name in arrow_schema(table).names}
     if not files:
         return "SELECT " + ", ".join(f"NULL::{kind} AS {name}" for name, kind in typed.items()) + " WHERE false"
     quoted = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
-    source = f"read_parquet([{quoted}], union_by_name = true, hive_partitioning = true, hive_types = {{'run_id': VARCHAR}})"
+    source = f"read_parquet([{quoted}], hive_partitioning = true, hive_types = {{'run_id': VARCHAR}})"
     return "SELECT " + ", ".join(f"{name}::{kind} AS {name}" for name, kind in typed.items()) + f" FROM {source}"
 
 
