@@ -81,8 +81,8 @@ class LearnerSection(Section):
 
 
 class MentorSection(Section):
-    kind: str = Field(default="self", description="self (live weights), frozen (start weights), hf, scripted, or module:attr")
-    model: str | None = Field(default=None, description="for hf: a Hugging Face id or folder")
+    kind: str = Field(default="self", description="self (live weights), frozen (start weights), hf, endpoint, scripted, or module:attr")
+    model: str | None = Field(default=None, description="for hf: a Hugging Face id or folder; for endpoint: the model as the server calls it")
     revision: str | None = None
     accuracy: float = Field(default=1.0, ge=0, le=1, description="scripted: share of diagnoses that are true")
     charged_as: Literal["learner", "nothing"] = Field(
@@ -95,19 +95,19 @@ class MentorSection(Section):
     fallback: Literal["nothing", "placebo", "raw_reply"] = Field(
         default="nothing", description="what the learner is shown when the reply can't be parsed; nothing: no follow-up"
     )
-    options: dict[str, Any] = Field(default={}, description="keyword arguments of a module:attr mentor")
+    options: dict[str, Any] = Field(default={}, description="settings of an endpoint, or keyword arguments of a module:attr mentor")
 
     @model_validator(mode="after")
     def _fits(self) -> "MentorSection":
-        kinds = ("self", "frozen", "hf", "scripted")
+        kinds = ("self", "frozen", "hf", "endpoint", "scripted")
         if self.kind not in kinds and ":" not in self.kind:
             raise ValueError(
                 f"expected kind to be one of {', '.join(kinds)} or module:attr, found {self.kind!r}{nearest(self.kind, kinds)}"
             )
-        if self.kind == "hf" and not self.model:
-            raise ValueError('expected mentor.model with kind = "hf", found none; name a Hugging Face id or a folder')
-        if self.options and ":" not in self.kind:
-            raise ValueError("options belong to a module:attr mentor only")
+        if self.kind in ("hf", "endpoint") and not self.model:
+            raise ValueError(f'expected mentor.model with kind = "{self.kind}", found none; name the model')
+        if self.options and self.kind != "endpoint" and ":" not in self.kind:
+            raise ValueError("options belong to an endpoint or a module:attr mentor only")
         return self
 
 

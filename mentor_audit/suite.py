@@ -163,6 +163,15 @@ def validate(config: SuiteConfig) -> list[str]:
             'task.name = "chain" and learner.model = "embedded" were made for each other: expected both or neither, found '
             f"task.name = {config.task.name!r} and learner.model = {config.learner.model!r}."
         )
+    if config.mentor.kind == "endpoint":
+        from mentor_audit.mentor.endpoint_settings import endpoint_settings
+
+        endpoint_settings(config.mentor)
+        if "resample_flops" in config.suite.arms:
+            raise ConfigError(
+                'Expected arms matched in tokens with mentor.kind = "endpoint", found `resample_flops`: nobody knows the FLOPs of an endpoint. '
+                "Use `resample`."
+            )
     if config.learner.model == "embedded":
         _warm_up_settings(config)
     elif config.learner.warm_up:

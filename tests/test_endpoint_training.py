@@ -1,6 +1,5 @@
 """`examples/endpoint.toml` trained for real: a tiny random learner in place of SmolLM2, the fault server in place of the endpoint."""
 
-import functools
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -9,12 +8,11 @@ import pytest
 from fault_server import Answer, Asked, FaultServer, chat, diagnosis, error
 from tiny import tiny_model, tiny_tokenizer
 
-import mentor_audit.training.trainer
-from mentor_audit.config import MentorSection, SuiteConfig, parse_config
-from mentor_audit.mentor import load_mentor
+from mentor_audit.config import SuiteConfig, parse_config
+from mentor_audit.errors import ConfigError
 from mentor_audit.mentor.endpoint_settings import endpoint_settings
 from mentor_audit.store import Store
-from mentor_audit.suite import train_run
+from mentor_audit.suite import train_run, validate
 
 ROOT = Path(__file__).parents[1]
 
@@ -26,13 +24,12 @@ def example() -> dict[str, Any]:
 def settings(folder: Path, url: str) -> SuiteConfig:
     """The example with a learner, a task and a server that are here. `[mentoring] trigger` is wider: a random learner is often cut off."""
     values = example()
-    mentor = values.pop("mentor")
     values["task"] = {"name": "table", "path": str(ROOT / "data" / "word_sums.jsonl")}
     values["learner"] |= {"model": str(learner(folder)), "device": "cpu"}
     values["mentoring"] = {"trigger": "always"}
     values["store"]["path"] = str(folder / "store")
-    mentor["options"] |= {"base_url": url}
-    return parse_config(values).model_copy(update={"mentor": MentorSection().model_copy(update=mentor)})
+    values["mentor"]["options"]["base_url"] = url
+    return parse_config(values)
 
 
 def learner(folder: Path) -> Path:
@@ -51,10 +48,24 @@ def answer(asked: Asked, number: int) -> Answer:
 
 
 def test_the_example_is_valid() -> None:
-    mentor = example()["mentor"]
-    made = endpoint_settings(MentorSection().model_copy(update=mentor))
-    assert made.base_url == "http://127.0.0.1:8000/v1"
-    assert set(mentor) <= set(MentorSection.model_fields)
+    config = parse_config(example())
+    validate(config)
+    assert endpoint_settings(config.mentor).base_url == "http://127.0.0.1:8000/v1"
+
+
+def test_a_key_among_the_settings_is_refused_before_a_run_records_it(tmp_path: Path) -> None:
+    values = example()
+    values["mentor"]["options"]["api_key"] = "sk-secret"
+    with pytest.raises(ConfigError) as caught:
+        validate(parse_config(values))
+    assert "sk-secret" not in str(caught.value)
+
+
+def test_an_arm_matched_in_flops_is_refused(tmp_path: Path) -> None:
+    values = example()
+    values["suite"]["arms"] = ["resample_flops", "mentor"]
+    with pytest.raises(ConfigError, match="nobody knows the FLOPs of an endpoint"):
+        validate(parse_config(values))
 
 
 def test_a_run_with_an_endpoint_has_its_texts_and_tokens_in_the_store_and_no_flops(tmp_path: Path) -> None:
@@ -93,9 +104,7 @@ def test_a_run_with_an_endpoint_has_its_texts_and_tokens_in_the_store_and_no_flo
     assert (row.run_id, row.mentor) == (run, "endpoint:Qwen/Qwen2.5-7B-Instruct")
 
 
-def test_a_run_that_is_trained_again_pays_the_endpoint_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = functools.partial(load_mentor, folder=tmp_path / "paid")
-    monkeypatch.setattr(mentor_audit.training.trainer, "load_mentor", kept)
+def test_a_run_that_is_trained_again_pays_the_endpoint_nothing(tmp_path: Path) -> None:
     with FaultServer() as server:
         config = settings(tmp_path, server.url)
         train_run(config, "mentor", 1)

@@ -114,6 +114,6 @@ def _fallback(
 ) -> Draft | None:
     if fallback == "placebo":
         return Draft(task.placebo(failure.problem, "", rng), "fallback", diagnosis_id, settings.show_attempt)
-    if fallback == "raw_reply" and reply is not None and reply.raw:
+    if fallback == "raw_reply" and reply is not None and reply.raw and reply.parse_status == "unparsable":
         return Draft(reply.raw, "fallback", diagnosis_id, settings.show_attempt)
     return None

@@ -150,13 +150,15 @@ class MentorGRPOTrainer(GRPOTrainer):
         unwrapped = self.accelerator.unwrap_model(self.model)
         name = learner_name or str(getattr(unwrapped.config, "_name_or_path", "") or type(unwrapped).__name__)
         self.learner = TrainerPolicy(self, shape_of(unwrapped), name)
-        self.mentor = self._make_mentor(mentor)
+        run_id = run_id or f"{suite}-{arm}-s{self.args.seed}"
+        opened = self._open_store(store)
+        self.mentor = self._make_mentor(mentor, opened.root / "work" / run_id / "endpoint")
         section = mentor if isinstance(mentor, MentorSection) else MentorSection()
         follow_ups = self.num_generations if self.knobs.placement == "instructed_group" else self.knobs.follow_ups
         plan_knobs = self.knobs.model_copy(update={"follow_ups": follow_ups})
         self.plan = Plan(arm, plan_knobs, self.args.seed, section.fallback, section.sees)
         run = make_run(
-            run_id or f"{suite}-{arm}-s{self.args.seed}",
+            run_id,
             suite=suite,
             arm=arm,
             seed=self.args.seed,
@@ -168,7 +170,7 @@ class MentorGRPOTrainer(GRPOTrainer):
             device=str(self.accelerator.device),
         )
         rank, world_size = self.accelerator.process_index, self.accelerator.num_processes
-        self.recorder = Recorder(self._open_store(store), run, rank, world_size, self.gather_list)
+        self.recorder = Recorder(opened, run, rank, world_size, self.gather_list)
         self._diary = _Diary(self)
         self.add_callback(self._diary)
 
@@ -644,12 +646,13 @@ class MentorGRPOTrainer(GRPOTrainer):
                 "Build the data set with mentor_audit.training.task_dataset(task)."
             ) from None
 
-    def _make_mentor(self, mentor: MentorSection | Mentor | None) -> Mentor | None:
+    def _make_mentor(self, mentor: MentorSection | Mentor | None, folder: Path) -> Mentor | None:
+        """`folder`: where an endpoint's replies are kept, so that a resumed run doesn't pay for them again."""
         if self.arm not in (*ARMS_WITH_MENTOR, *ARMS_RESAMPLING):
             return None
         if mentor is None or isinstance(mentor, MentorSection):
             section = mentor or MentorSection(max_tokens=self.args.max_completion_length, temperature=self.args.temperature)
-            return load_mentor(section, self.task, self.learner, self._other_policy)
+            return load_mentor(section, self.task, self.learner, self._other_policy, folder)
         return mentor
 
     def _other_policy(self, section: MentorSection) -> Policy:
