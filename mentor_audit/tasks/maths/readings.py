@@ -78,7 +78,7 @@ def _clock(text: str) -> tuple[Reading, ...] | None:
 def _choice(text: str) -> tuple[Reading, ...] | None:
     bare = re.sub(r"^\\text\s*\{\s*(\(?[A-Za-z]\)?[.):]?)\s*\}", r"\1", text)
     found = _CHOICE.fullmatch(bare.strip())
-    if not found or (found["a"] and found["r"] and not re.match(r"\s|\\text|[A-Z0-9$]", found["r"])):
+    if not found or (found["a"] and found["r"] and not re.match(r"\s|\\(?:text|frac|sqrt|pi)|[A-Z0-9$]", found["r"])):
         return None
     if _AND.search(found["r"] or found["s"] or "") or re.search(r"\([A-Z]\)", found["r"] or ""):
         return None  # several choices
@@ -98,7 +98,7 @@ def _words(text: str) -> tuple[Reading, ...] | None:
         return None
     if re.match(r"[-+.\d(\[]", unwrapped) and (units.split_unit(text) or not re.search(r"[A-Za-z]{3,}|[ap]\.?m", unwrapped)):
         return None
-    if _AND.search(text) and all(re.match(r"[-+\d]|[A-Za-z]$", p) for p in _AND.split(text)):
+    if _AND.search(text) and all(re.match(r"[-+\d(\[]|[A-Za-z]$", p) for p in split(_AND.sub(" , ", text), ",") if p):
         return None
     return (Words(plain(text)),)
 
@@ -164,11 +164,22 @@ def _unspaced_thousands(text: str) -> bool:
 def _items(kind: str, parts: list[str]) -> Items:
     if any(p.strip() == "\\ldots" for p in parts):
         return Items("dots", tuple(None if p.strip() == "\\ldots" else _read(p.strip()) for p in parts))
-    return Items(kind, tuple(_read(p.strip()) for p in parts))
+    return Items(kind, tuple(i for p in parts for i in _spread(_read(p.strip()))))
+
+
+def _spread(item: tuple[Reading, ...]) -> list[tuple[Reading, ...]]:
+    """`\\pm 1` in a list is two of its items; `(x,y)=(1,2)` is one."""
+    if len(item) == 1 and isinstance(item[0], Items) and item[0].kind == "bare":
+        if len({r.label for i in item[0].items for r in i or () if isinstance(r, Labelled)}) > 1:
+            return [item]
+        return [i for i in item[0].items if i is not None]
+    return [item]
 
 
 def _plus_minus(text: str) -> tuple[Reading, ...] | None:
     """One plus-minus sign is two values; several may be tied to each other, which the text does not say."""
+    if text.startswith("\\{"):
+        return None
     count = len(re.findall(r"\\(?:pm|mp)(?![A-Za-z])", text))
     if not count:
         return None
@@ -185,6 +196,9 @@ def _related(text: str) -> tuple[Reading, ...] | None:
         return _approximate(*sides)
     if (text[0] in "([" and closing(text, 0) == len(text) - 1) or (text.startswith("\\{") and text.endswith("\\}")):
         return None
+    member = re.fullmatch(r"[A-Za-z]\s*\\in\s*(\\\{.*\\\})", text)
+    if member:
+        return _read(member[1])
     found = read_ranges(text)
     if found is not None:
         return (found,)
@@ -200,6 +214,8 @@ def _related(text: str) -> tuple[Reading, ...] | None:
     names = re.fullmatch(r"\(([a-z](?:,[a-z])+)\)", parts[0])
     if names and len(parts) == 2 and parts[1][:1] == "(":
         return (_named_point(names[1].split(","), parts[1]),)
+    if len(parts) > 2 and all(re.fullmatch(r"[a-z]", p) for p in parts[:-1]):
+        return (Items("bare", tuple((Labelled(name, _read(parts[-1])),) for name in parts[:-1])),)
     if _LABEL.fullmatch(parts[0]) and not _defines_itself(parts):
         labelled = Labelled(_spelled(parts[0]), _chain(parts[1:]))
         return (labelled, *_equation(parts))
@@ -277,7 +293,7 @@ def _bracketed(text: str) -> tuple[Reading, ...] | None:
             return (Ranges(found.points),)
         if condition or ":" in inner:
             raise Unreadable("a set by this condition is not read")
-        return (_set(inner),)
+        return (_items("set", split(inner, ",", ";")),)
     if text[0] == "⟨" and text[-1] == "⟩":
         return (_items("tuple", split(text[1:-1], ",")),)
     if text[0] not in "([" or closing(text, 0) != len(text) - 1:
@@ -296,18 +312,6 @@ def _bracketed(text: str) -> tuple[Reading, ...] | None:
     if text[0] == "[" and text[-1] == "]" and len(parts) > 2:
         return (_items("tuple", parts),)
     raise Unreadable(f"`{text}` is neither a point nor an interval")
-
-
-def _set(inner: str) -> Items:
-    parts = split(inner, ",", ";")
-    items = _items("set", parts) if parts != [""] else Items("set", ())
-    flat: list[tuple[Reading, ...]] = []
-    for item in items.items:
-        if item is not None and len(item) == 1 and isinstance(item[0], Items) and item[0].kind == "bare":
-            flat += [i for i in item[0].items if i is not None]  # {\\pm 1}
-        elif item is not None:
-            flat.append(item)
-    return items if items.kind == "dots" else Items("set", tuple(flat))
 
 
 def _ratio(text: str) -> tuple[Reading, ...] | None:

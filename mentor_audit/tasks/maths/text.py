@@ -18,6 +18,8 @@ _SPELLINGS: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"\\[!,;:> ]|\\q?quad(?![A-Za-z])|~|\\hspace\{[^{}]*\}", " "),
     (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
     (r"\\(?:times|ast)(?![A-Za-z])|\*+", r"\\cdot "),
+    (r"\{([^{}]*)\\choose([^{}]*)\}", r"\\binom{\1}{\2}"),
+    (r"(\\mathbb\{R\})\s*-\s*(?=\\\{)", r"\1\\setminus "),
     (r"\\div(?![A-Za-z])", "/"),
     (r"\\l[bv]race(?![A-Za-z])", r"\\{"), (r"\\rbrace(?![A-Za-z])", r"\\}"),
     (r"\\[lr]vert(?![A-Za-z])|\\mid(?![A-Za-z])|\\vert(?![A-Za-z])", "|"),

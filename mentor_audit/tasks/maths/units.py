@@ -48,7 +48,7 @@ _NOT_UNITS = {"is", "are", "was", "were", "be", "than", "less", "more", "times",
 _TAIL = re.compile(
     r"(.*?(?:[\d})]|\S(?=\s*(?:\\text|%|\^\\circ))))\s*((?:\\text\s*\{[^{}]*\}|%|\^\\circ(?:\s*(?:\\text\{)?[CF]\}?)?|/|\^\{?-?\d\}?|\s+|\\cdot|/\s*[a-z]|[A-Za-z.]{2,})+)"
 )
-_LETTER = re.compile(r"(.*\d) ([mgsh])")
+_LETTER = re.compile(r"([-+]?[\d.,/]*\d) ([mgsh])")
 
 
 def split_unit(text: str) -> tuple[str, Unit] | None:
@@ -62,13 +62,20 @@ def split_unit(text: str) -> tuple[str, Unit] | None:
         return None
     if not re.match(r"[-+\d.\\({]", number) or re.search(r"[A-Za-z]{2,}", re.sub(r"\\[A-Za-z]+", "", number)):
         return None
+    is_bare = "\\text" not in found[2]
+    if is_bare and re.search(r"[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", number)):
+        return None
+    if words.split(" ")[-1] in _SCALES:
+        words = " ".join([words.split(" ")[-1], *words.split(" ")[:-1]])
     first, _, rest = words.partition(" ")
     if first in _SCALES:
         number, words = f"({number})\\cdot {_SCALES[first]}".replace(",", ""), rest
     if not words:
         return (number, Unit("?")) if first in _SCALES else None
     unit = _unit(words)
-    return (number, unit) if unit else None
+    if unit is None or (is_bare and not unit.is_known and min(map(len, re.findall(r"[a-z]+", words.lower()))) < 4):
+        return None
+    return number, unit
 
 
 def _words(tail: str) -> str:
