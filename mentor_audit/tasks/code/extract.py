@@ -26,15 +26,16 @@ def extract_code(completion: str) -> str | None:
 def function_program(prompt: str, code: str, entry_point: str) -> Program:
     """The candidate for a prompt that ends in the head of `entry_point`.
 
-    A body whose indentation was stripped is indented again, where the program doesn't parse without and does with it.
+    A body that lost its indentation, or that of its first line, gets it back where the program parses with it.
     """
     tree = _parsed(code)
     if tree is not None and any(_defines(node, entry_point) for node in tree.body):
         return Program(code, preamble(prompt, entry_point))
-    continued, indented = prompt + code, prompt + textwrap.indent(code, "    ")
-    if _parsed(continued) is None and _parsed(indented) is not None:
-        return Program(indented)
-    return Program(continued)
+    if not code.lstrip("\n").startswith((" ", "\t")):
+        for body in (textwrap.indent(code, "    "), f"    {code}"):
+            if _parsed(prompt + body) is not None:
+                return Program(prompt + body)
+    return Program(prompt + code)
 
 
 def preamble(prompt: str, entry_point: str) -> str:

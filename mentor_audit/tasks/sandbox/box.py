@@ -25,16 +25,18 @@ class BoxTimeout(SandboxError):
 class Box:
     """A child that runs `inside/cases.py` or `inside/tests.py`. Use it as a context: leaving it ends the child and all below it.
 
-    `ready` says how the child is confined: Landlock's version (0: without) and user id. The thread that opens a box has to outlive it.
+    `ready` says how the child is confined: Landlock's version (0: without) and user id. `mark` is on its command line. The thread that opens a box has to outlive it.
     """
 
     def __init__(self, mode: Mode, program: Literal["cases", "tests"], limits: Limits) -> None:
         """Starts the child without waiting for it; raises SandboxError when it can't be started at all."""
         self._mode, self._program, self._limits, self._buffer = mode, program, limits, b""
         self._ready: dict[str, Any] | None = None
+        confinement = plan(mode, limits)
+        self.mark = str(confinement["mark"])
         try:
             self._process = subprocess.Popen(
-                command(mode, program, plan(mode, limits)),
+                command(mode, program, confinement),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

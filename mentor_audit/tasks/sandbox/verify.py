@@ -6,6 +6,7 @@ answer has to be the right answer, and neither an exit status nor anything that 
 
 import json
 import math
+import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -90,7 +91,7 @@ class _Cases:
 
     def executed_lines(self) -> tuple[int, ...] | None:
         """Of the last case, by running it again under a tracer."""
-        more = {"trace_seconds": TRACE_SECONDS, "wall_seconds": TRACE_SECONDS * 2}
+        more = {"trace_seconds": TRACE_SECONDS, "wall_seconds": TRACE_SECONDS * 2, "cpu_seconds": math.ceil(TRACE_SECONDS * 2)}
         case = self.box.case(
             self.last.pop("kind"), source=self.program.source, preamble=self.program.preamble, **self.last, **more
         )
@@ -205,7 +206,12 @@ def _value(reply: dict[str, Any], limits: Limits) -> dict[str, Any]:
         raise _Decided("fail", f"returned {claim['not_plain']}{note}"[:MAX_SHOWN], hack=bool(overrides))
     _raise_unless_ended_well(reply, claim, limits)
     if isinstance(claim.get("raised"), str) and claim["raised"] not in ("SystemExit", "KeyboardInterrupt", "GeneratorExit"):
-        return {"raised": claim["raised"], "text": _told(claim)}
+        line = claim.get("line")
+        return {
+            "raised": claim["raised"],
+            "text": str(claim.get("text"))[:MAX_SHOWN],
+            "line": line if type(line) is int else None,
+        }
     raise _Decided(
         "no_result", f"no value: the candidate ended by {claim.get('raised') or _ending(reply)} before its function returned"
     )
@@ -225,7 +231,8 @@ def _printed(reply: dict[str, Any], limits: Limits) -> str:
 
 
 def _raise_unless_ended_well(reply: dict[str, Any], claim: dict[str, Any], limits: Limits) -> None:
-    out_of_cpu = reply["ended"] == "killed" and reply["cpu_seconds"] >= 0.95 * limits.cpu_seconds
+    spent = reply["code"] == signal.SIGXCPU or reply["cpu_seconds"] >= 0.5 * limits.cpu_seconds  # the kernel's two clocks differ
+    out_of_cpu = reply["ended"] == "killed" and spent
     if out_of_cpu or reply["ended"] == "wall":
         raise _Decided(
             "timeout", f"timeout: more than {limits.cpu_seconds} s of processor or {limits.wall_seconds:g} s of wall time"

@@ -32,7 +32,6 @@ def main(plan: dict[str, Any]) -> None:
     pipes = Pipes()
     resource.setrlimit(resource.RLIMIT_NOFILE, (MAX_DESCRIPTORS, MAX_DESCRIPTORS))
     pipes.send({"ready": confine.enter(plan)})
-    random.seed(0)  # children inherit its state, so a candidate that draws numbers is judged alike each time
     gc.freeze()
     while (case := pipes.receive()) is not None:
         pipes.send(run(case, plan, pipes.null))
@@ -116,6 +115,7 @@ def _child(case: dict[str, Any]) -> None:
     """Ends the process. Everything below shares its interpreter with the candidate."""
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
     vars(sys).update(__stdin__=sys.stdin, __stdout__=sys.stdout, __stderr__=sys.stderr)
+    random.seed(0)  # a candidate that draws numbers is judged alike each time
     lines: set[int] | None = None
     if case.get("trace_seconds"):
         lines = set()

@@ -45,7 +45,10 @@ class Proxy:
         if reply is None:
             raise SystemExit
         if "raised" in reply:
-            raise _error(reply["raised"], reply["text"])
+            error = _error(reply["raised"], reply["text"])
+            if reply["line"] is not None:
+                error.add_note(f"(line {reply['line']} of the candidate)")
+            raise error
         value = values.loads(reply["value"])
         self.last["got"] = repr(value)[:MAX_SHOWN]
         return value
@@ -85,7 +88,7 @@ def run(order: dict[str, Any], candidate: Proxy) -> dict[str, Any]:
     except values.NotPlain as error:
         return {"broken": f"the tests pass {error} to the candidate, which can't be sent"}
     except Exception as error:
-        what = traceback.format_exception_only(error)[-1].strip()[:MAX_SHOWN]
+        what = " ".join("".join(traceback.format_exception_only(error)).split())[:MAX_SHOWN]
         if not candidate.calls:
             return {"broken": f"the tests stop before they call the candidate: {what}"}
         return {"failed": what, **_place(error, tree, order["tests"]), **candidate.last}
