@@ -68,7 +68,7 @@ def _seconds(verifier: MathVerifier, items: list[MathItem]) -> tuple[float, list
 
 
 CASES = [
-    ("two lines", "3*x-1*y+13=0", "3x + 4y + 14=0", False),
+    ("two lines, no box", "3*x-1*y+13=0", "3x + 4y + 14=0", False),
     ("tiny numbers", "\\frac{1}{2004!}", "\\frac{1}{2006!}", False),
     ("tiny numbers", "\\frac{1}{2^{99}}", "\\frac{1}{2^{98}}", False),
     ("nearly equal numbers", "\\frac{2^{2005}+1}{3 \\cdot 2^{2006}}", "\\frac{1}{3 \\cdot 2^{2006}}", False),

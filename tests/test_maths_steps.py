@@ -55,6 +55,7 @@ The area is $\pi r^2 = \pi \cdot 3^2 = 9\pi \approx 28.27$. Also $e = 5$, $i = 3
 \]
 ---
 The lines meet where $y = 2x + 1 = x + 4$, so $x = 3$. Simplifying, $2x + 6 = 3x - 3$. $f(x) = x^2 - 4 = 0$ at $x = \pm 2$.
+$180^\circ - 60^\circ = 120^\circ$. He needs 100 + 20 = 120 - 5 = 115 dollars. $7 \div 2 = 3 \text{ R } 1$, $0.333... = \frac13$.
 $\binom{5}{2} = \frac{5!}{2! \cdot 3!} = 10$, $\sqrt{16} + \sqrt{9} = 4 + 3 = 7$ and $2^{10} = 1024$. $\frac{22}{7} = 3.142857$ or so.
 $f(x) = (x+1)^2 = x^2 + 2x + 1$ and $f(2) = 9$, $P(A) = \frac{3}{6} = 0.5$, $25 \times 4 = \$1$.
 """.strip().split("---")  # fmt: skip
@@ -110,7 +111,7 @@ def test_arithmetic_in_each_spelling(a: int, b: int, off: int, sign: str) -> Non
         ("First, 2 + 2 = 4.\nThen 4 * 3 = 13 boxes.", "4 * 3 = 13"),
         ("so $x = 5 - 2 = 4$", "5 - 2 = 4"),
         ("$\\frac{48}{2} = 25$", "\\frac{48}{2} = 25"),
-        ("\\[\n\\begin{aligned} S &= 2 + 3 \\\\ &= 5 + 1 \\end{aligned}\n\\]", "2 + 3   = 5 + 1"),
+        ("\\[\n\\begin{aligned} S &= 2 + 3 \\\\ &= 4 + 2 \\end{aligned}\n\\]", "2 + 3   = 4 + 2"),
         ("$f(x) = (x+1)^2 = x^2 + 1$", "(x+1)^2 = x^2 + 1"),
         ("$\\sqrt{16} + 1 = 6$", "\\sqrt{16} + 1 = 6"),
         ("The price is 20% * 50 = 11 dollars", "20% * 50 = 11"),

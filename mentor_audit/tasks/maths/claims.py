@@ -117,7 +117,15 @@ def _checked(text: str, left: str, right: str, argument: str | None) -> Claim:
     names = [{s.name for s in side.value.free_symbols} for side in (a, b)]
     if holds is False and any(names) and not (argument and argument in names[0] and names[0] == names[1]):
         return Claim(text, None, "it defines or solves something")
+    if holds is False and _goes_on_from(right, a.value):
+        return Claim(text, None, "it may be a running total")
     return Claim(text, holds, why)
+
+
+def _goes_on_from(right: str, left: sympy.Expr) -> bool:
+    """`100 + 20 = 120 - 5 = 115`: the right side starts with the left side's value and works on."""
+    start = re.match(r"\s*\\?\$?(\d[\d,.]*\d|\d)\s*(?:[-+*/×÷−]|\\times|\\cdot|\\div)", right)
+    return start is not None and left.is_Rational and left == sympy.Rational(start[1].replace(",", ""))
 
 
 def _side(text: str) -> Scalar:

@@ -153,6 +153,14 @@ def _items(a: Items, b: Items) -> bool | None:
     kinds = {a.kind, b.kind}
     if kinds == {"set", "tuple"}:
         return None if len(a.items) == len(b.items) == 1 else False
+    if "tuple" in kinds and (_same_base(a) or _same_base(b)):
+        return None  # values of one unknown against a point
+    if (
+        "set" in kinds
+        and (_one_letter_several_names(a) or _one_letter_several_names(b))
+        and (_names(a) is None) != (_names(b) is None)
+    ):
+        return False
     if "tuple" in kinds:
         ordered = _in_order(a, b)
         by_name = None if kinds == {"tuple"} else _by_name(a, b)
@@ -256,7 +264,8 @@ def _mixed(a: Reading, b: Reading) -> bool | None:
     if isinstance(a, Items):
         return _items_with(a, b)
     if isinstance(a, Based) and isinstance(b, Scalar):
-        return None if b.value == a.value or str(b.value) == a.digits else False
+        is_same_text = b.value.is_Integer and a.digits.isdigit() and b.value == int(a.digits)
+        return None if b.value == a.value or is_same_text else False
     if isinstance(a, Ratio) and isinstance(b, Scalar):
         return equal(a.parts[0] / a.parts[1], b.value) if len(a.parts) == 2 and not a.is_clock and a.parts[1] != 0 else False
     return False
@@ -270,7 +279,8 @@ def _items_with(a: Items, b: Reading) -> bool | None:
         if not a.items:
             return bool(b.points.is_empty)
         values = [next((r.value for r in item or () if isinstance(r, Scalar)), None) for item in a.items]
-        return _sets(sympy.FiniteSet(*values), b.points) if a.kind == "set" and None not in values else False
+        is_real = all(v is not None and v.is_real for v in values)
+        return _sets(sympy.FiniteSet(*values), b.points) if a.kind == "set" and is_real else False
     if len(a.items) == 1 and a.kind == "set" and a.items[0] is not None:
         return same(a.items[0], (b,))
     return False

@@ -31,7 +31,7 @@ _CHOICE = re.compile(r"\((?P<a>[A-Za-z])\)(?P<r>.*)|(?P<b>[A-Z])(?:[.):]\s*(?P<s
 _BASED = re.compile(r"\(?([0-9A-Fa-f]+)\)?_\{?(\d+|\\text\{\s*(?:two|three|four|five|six|seven|eight|nine|ten)\s*\})\}?")
 _BASES = {w: i for i, w in enumerate(["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], start=2)}
 _LABEL = re.compile(
-    r"m?\\angle\s*[A-Z]+|\\overline\s*\{[A-Z]+\}|\\text\s*\{[^{}]*\}|\\?[A-Za-z]+(?:_(?:\w|\{\w+\}))?(?:\^\{-1\})?(?:\([A-Za-z](?:,[A-Za-z])*\))?'*|\([a-z](?:,[a-z])+\)"
+    r"m?\\angle\s*[A-Z]+|\\overline\s*\{[A-Z]+\}|\\text\s*\{[^{}]*\}|(?:\\[A-Za-z]+|[A-Z]{2,4}|[A-Za-z]|[A-Za-z]{4,})(?:_(?:\w|\{\w+\}))?(?:\^\{-1\})?(?:\([A-Za-z](?:,[A-Za-z])*\))?'*|\([a-z](?:,[a-z])+\)"
 )
 _GRID = re.compile(
     r"\\begin\{[pbBv]?(?:small)?matrix\}(.*)\\end\{[pbBv]?(?:small)?matrix\}|\\begin\{array\}\{[^}]*\}(.*)\\end\{array\}"
@@ -148,7 +148,7 @@ def _listed(text: str) -> tuple[Reading, ...] | None:
             _items("bare", parts),
             _items("bare", [p.replace(",", "") for p in re.split(r"[,;]\s+|\s*;\s*", joined) if p.strip()]),
         )
-    return (_items("bare", parts),)
+    return (_items("set" if _AND.search(text) and "=" not in text else "bare", parts),)
 
 
 def _unspaced_thousands(text: str) -> bool:

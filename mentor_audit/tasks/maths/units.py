@@ -62,6 +62,8 @@ def split_unit(text: str) -> tuple[str, Unit] | None:
         return None
     if not re.match(r"[-+\d.\\({]", number) or re.search(r"[A-Za-z]{2,}", re.sub(r"\\[A-Za-z]+", "", number)):
         return None
+    if "\\circ" in number:
+        return None  # a sum of angles
     is_bare = "\\text" not in found[2]
     if is_bare and re.search(r"[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", number)):
         return None
