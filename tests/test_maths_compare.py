@@ -1,4 +1,4 @@
-"""Properties of the comparison: each kind of answer generated, right and wrong, and the verdict the same with the arguments swapped."""
+"""Properties of the comparison: each kind of answer generated, right and wrong, in both orders."""
 
 import itertools
 from fractions import Fraction

@@ -1,7 +1,7 @@
 """Equalities that a solution claims: where they stand in its text, and whether each holds.
 
-An equality is a claim when it needs nothing but itself to be true: arithmetic. One that defines or solves something, that is only supposed,
-or that is not read to its end is no claim. A rounded decimal is no wrong claim.
+An equality is a claim when it needs nothing but itself to be true: arithmetic. One that defines or solves something, that is
+only supposed, or that is not read to its end is no claim. A rounded decimal is no wrong claim.
 """
 
 import itertools
@@ -23,12 +23,30 @@ _ANNOTATION = re.compile(r"<<([^<>]*)>>")
 _MATHS = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]|\\\((.+?)\\\)|(?<![\\$])\$(?!\s)([^$\n]+?)(?<![\s\\])\$(?!\d)", re.DOTALL)
 _RUN = re.compile(r"[-+*/×÷^().,$%=\d\s−]*=[-+*/×÷^().,$%=\d\s−]*")
 _LATEX_WORDS = re.compile(
-    r"\\text\s*\{\s*(?:and|or|so|then|thus|hence|which gives|,|;)\s*\}|\\implies|\\Rightarrow|\\Longrightarrow|\\iff|\\to(?![a-z])|\\q?quad"
+    r"\\text\s*\{\s*(?:and|or|so|then|thus|hence|which gives|,|;)\s*\}|"
+    r"\\implies|\\Rightarrow|\\Longrightarrow|\\iff|\\to(?![a-z])|\\q?quad"
 )
-_SUPPOSED = re.compile(r"\b(?:if|suppose|assume|assuming|would|contradict\w*|impossible|not|isn't|doesn't|false|wrong|incorrect\w*|let|unless|cannot|can't|never|mod|modulo|guess|try)\b|\?|≠|\\ne|\\equiv|≡|approx|round", re.IGNORECASE)  # fmt: skip
+_SUPPOSED = re.compile(
+    r"\b(?:if|suppose|assume|assuming|would|contradict\w*|impossible|not|isn't|doesn't|false|wrong|incorrect\w*|"
+    r"let|unless|cannot|can't|never|mod|modulo|guess|try)\b|\?|≠|\\ne|\\equiv|≡|approx|round",
+    re.IGNORECASE,
+)
 _FUNCTION = re.compile(r"\s*[A-Za-z]'*\(([a-z])\)\s*")
-_BEFORE = re.compile(r"(?:^|[:;(>,.!]|\b(?:is|are|was|were|be|get|gets|got|have|has|had|so|then|thus|hence|therefore|that|means|makes|made|makes|make|total|spend|spends|spent|sold|sells|sell|earn|earns|earned|pay|pays|paid|calculate|compute|cost|costs|need|needs|needed|there|give|gives|used|uses|use|left|now|eats|ate|buys|bought|takes|took|collects|collected|received|receives|saves|saved|bakes|baked|walked|walks|ran|runs|drove|drives|read|reads|equals|since|because|as|know|find|obtain|wants|bring|brings|brought|wrote|writes|adds|added|do|does|did))\s*$", re.IGNORECASE)  # fmt: skip
-_AFTER = re.compile(r"\s*(?:more|less|fewer|times|of|x|dozen|hundred|thousand|million|billion|remainder|remaining|r|with|rounded|percent|per cent|plus|minus|cents?|over|under|half|and a half|to|or|mod|squared|cubed|\*|/|\\|\^|=|≈|!|:\d|\d|[a-zA-Z](?![a-zA-Z]))", re.IGNORECASE)  # fmt: skip
+_BEFORE = re.compile(
+    r"(?:^|[:;(>,.!]|\b(?:is|are|was|were|be|get|gets|got|have|has|had|so|then|thus|hence|therefore|that|means|"
+    r"makes|made|makes|make|total|spend|spends|spent|sold|sells|sell|earn|earns|earned|pay|pays|paid|calculate|"
+    r"compute|cost|costs|need|needs|needed|there|give|gives|used|uses|use|left|now|eats|ate|buys|bought|takes|"
+    r"took|collects|collected|received|receives|saves|saved|bakes|baked|walked|walks|ran|runs|drove|drives|read|"
+    r"reads|equals|since|because|as|know|find|obtain|wants|bring|brings|brought|wrote|writes|adds|added|do|does|"
+    r"did))\s*$",
+    re.IGNORECASE,
+)
+_AFTER = re.compile(
+    r"\s*(?:more|less|fewer|times|of|x|dozen|hundred|thousand|million|billion|remainder|remaining|r|with|rounded|"
+    r"percent|per cent|plus|minus|cents?|over|under|half|and a half|to|or|mod|squared|cubed|\*|/|\\|\^|=|≈|!|:\d|"
+    r"\d|[a-zA-Z](?![a-zA-Z]))",
+    re.IGNORECASE,
+)
 _CONVERSIONS = (7, 10, 12, 16, 24, 36, 52, 60, 100, 365, 1000, 3600)
 
 

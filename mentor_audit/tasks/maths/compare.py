@@ -1,4 +1,6 @@
-"""Do two answers agree: by the type of each first, then within the type. True, False, or None for "can't tell"; the order does not matter."""
+"""Do two answers agree: by the type of each first, then within the type. True, False, or None for "can't tell"; the order does
+not matter.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -29,7 +31,9 @@ Readings = tuple[Reading, ...]
 
 
 def same(a: Readings, b: Readings) -> bool | None:
-    """Some reading of one agrees with some reading of the other. Two that are solved for the same letter differ when their values do."""
+    """Some reading of one agrees with some reading of the other. Two that are solved for the same letter differ when their
+    values do.
+    """
     labels = [next((r for r in side if isinstance(r, Labelled)), None) for side in (a, b)]
     if labels[0] is not None and labels[1] is not None and labels[0].label == labels[1].label:
         return _labelled(labels[0], labels[1])
@@ -288,6 +292,6 @@ def _items_with(a: Items, b: Reading) -> bool | None:
 
 _ORDER = {Labelled: 0, Items: 1, Based: 2, Ratio: 3}
 _WITHIN: dict[type, Callable[[Any, Any], bool | None]] = {
-    Scalar: _scalars, Choice: _choices, Words: _words, Based: _based, Ratio: _ratios, Equation: _equations, Inequality: _inequalities,
-    Labelled: _labelled, Grid: _grids, Ranges: _ranges, Items: _items,
+    Scalar: _scalars, Choice: _choices, Words: _words, Based: _based, Ratio: _ratios, Equation: _equations, Inequality:
+    _inequalities, Labelled: _labelled, Grid: _grids, Ranges: _ranges, Items: _items,
 }  # fmt: skip

@@ -1,7 +1,8 @@
 """Exact equality of two sympy expressions: True, False, or None when neither can be shown. No float decides that two are equal.
 
-Constants: rationals are compared as rationals. Others differ when interval-checked digits say so; they are equal when algebra says so.
-Expressions with variables: equal where both are defined over the reals. They differ when they differ at one sampled point.
+Constants: rationals are compared as rationals. Others differ when interval-checked digits say so; they are equal when algebra
+says so. Expressions with variables: equal where both are defined over the reals. They differ when they differ at one sampled
+point.
 """
 
 import itertools

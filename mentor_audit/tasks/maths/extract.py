@@ -1,8 +1,8 @@
 """Which part of a completion is its answer.
 
-The last box counts, `\\boxed` or `\\fbox`, wherever it stands. A last box that is malformed or cut is no answer; an earlier one never
-takes its place. Without any box the last answer line counts, as in `tasks.answers`. A completion that is one short line and has
-neither may be nothing but an answer; whether it is one is for the comparison to say.
+The last box counts, `\\boxed` or `\\fbox`, wherever it stands. A last box that is malformed or cut is no answer; an earlier one
+never takes its place. Without any box the last answer line counts, as in `tasks.answers`. A completion that is one short line
+and has neither may be nothing but an answer; whether it is one is for the comparison to say.
 """
 
 import re
@@ -24,7 +24,9 @@ class Extraction:
 
 
 def extract(text: str) -> Extraction:
-    """The answer of a completion, or of a reference solution that marks its answer as completions do. Linear in the text's length."""
+    """The answer of a completion, or of a reference solution that marks its answer as completions do. Linear in the text's
+    length.
+    """
     boxes = list(_BOX.finditer(text))
     if boxes:
         content, why = _braced(text, boxes[-1].end())

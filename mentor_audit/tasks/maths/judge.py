@@ -1,4 +1,6 @@
-"""One answer against one reference, as the worker decides it. It may hang, run out of memory or fail: that is for the pool to handle."""
+"""One answer against one reference, as the worker decides it. It may hang, run out of memory or fail: that is for the pool to
+handle.
+"""
 
 import re
 from dataclasses import asdict, dataclass

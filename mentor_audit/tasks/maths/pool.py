@@ -1,7 +1,7 @@
 """Worker processes that can be killed: one deadline an item, a new worker for one that hung, crashed or ran out of memory.
 
-Plain child processes on pipes: they work from any thread, after a fork, and whatever the parent's `__main__` is. They start when first
-needed and stay. Loading sympy is not counted against an item.
+Plain child processes on pipes: they work from any thread, after a fork, and whatever the parent's `__main__` is. They start
+when first needed and stay. Loading sympy is not counted against an item.
 """
 
 import contextlib

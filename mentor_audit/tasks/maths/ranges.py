@@ -29,8 +29,10 @@ _SIGN = re.compile(r"\s*(\\leq|\\geq|\\neq|[<>=])\s*")
 _OR = re.compile(r"\s*,?\s*(?:\\text\{\s*,?\s*or\s*\}|(?<![A-Za-z\\])or(?![A-Za-z])|\\lor|\\vee)\s*")
 _AND = re.compile(r"\s*(?:,?\s*(?:\\text\{\s*,?\s*and\s*\}|(?<![A-Za-z\\])and(?![A-Za-z])|\\land|\\wedge)|[,;])\s*")
 _NAMED = {
-    "\\mathbb{R}": sympy.S.Reals, "\\mathbb{Z}": sympy.S.Integers, "\\mathbb{N}": sympy.S.Naturals, "\\mathbb{Q}": sympy.S.Rationals,
-    "\\mathbb{C}": sympy.S.Complexes, "\\mathbb{R}^+": sympy.Interval.open(0, sympy.oo), "\\mathbb{R}^{+}": sympy.Interval.open(0, sympy.oo),
+    "\\mathbb{R}": sympy.S.Reals, "\\mathbb{Z}": sympy.S.Integers, "\\mathbb{N}": sympy.S.Naturals,
+    "\\mathbb{Q}": sympy.S.Rationals,
+    "\\mathbb{C}": sympy.S.Complexes, "\\mathbb{R}^+": sympy.Interval.open(0, sympy.oo),
+    "\\mathbb{R}^{+}": sympy.Interval.open(0, sympy.oo),
 }  # fmt: skip
 _NAMES = {
     "all real numbers": sympy.S.Reals,

@@ -1,7 +1,7 @@
 """What an answer may mean: its type first, then its value.
 
-`read` gives every reading that the text allows: `(1,2)` is a point or an open interval, `1,000` a number or two numbers. Two answers
-agree when one reading of each agrees. A text that is not read to its end raises Unreadable.
+`read` gives every reading that the text allows: `(1,2)` is a point or an open interval, `1,000` a number or two numbers. Two
+answers agree when one reading of each agrees. A text that is not read to its end raises Unreadable.
 """
 
 import re
@@ -31,7 +31,9 @@ _CHOICE = re.compile(r"\((?P<a>[A-Za-z])\)(?P<r>.*)|(?P<b>[A-Z])(?:[.):]\s*(?P<s
 _BASED = re.compile(r"\(?([0-9A-Fa-f]+)\)?_\{?(\d+|\\text\{\s*(?:two|three|four|five|six|seven|eight|nine|ten)\s*\})\}?")
 _BASES = {w: i for i, w in enumerate(["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], start=2)}
 _LABEL = re.compile(
-    r"m?\\angle\s*[A-Z]+|\\overline\s*\{[A-Z]+\}|\\text\s*\{[^{}]*\}|(?:\\[A-Za-z]+|[A-Z]{2,4}|[A-Za-z]|[A-Za-z]{4,})(?:_(?:\w|\{\w+\}))?(?:\^\{-1\})?(?:\([A-Za-z](?:,[A-Za-z])*\))?'*|\([a-z](?:,[a-z])+\)"
+    r"m?\\angle\s*[A-Z]+|\\overline\s*\{[A-Z]+\}|\\text\s*\{[^{}]*\}|"
+    r"(?:\\[A-Za-z]+|[A-Z]{2,4}|[A-Za-z]|[A-Za-z]{4,})(?:_(?:\w|\{\w+\}))?"
+    r"(?:\^\{-1\})?(?:\([A-Za-z](?:,[A-Za-z])*\))?'*|\([a-z](?:,[a-z])+\)"
 )
 _GRID = re.compile(
     r"\\begin\{[pbBv]?(?:small)?matrix\}(.*)\\end\{[pbBv]?(?:small)?matrix\}|\\begin\{array\}\{[^}]*\}(.*)\\end\{array\}"
@@ -260,7 +262,9 @@ def _chain(parts: list[str]) -> tuple[Reading, ...]:
 
 
 def _approximate(left: str, right: str) -> tuple[Reading, ...]:
-    """The exact side counts; the rounded one too where it is a right rounding. A label or nothing on the left leaves the right side."""
+    """The exact side counts; the rounded one too where it is a right rounding. A label or nothing on the left leaves the right
+    side.
+    """
     if not left:
         return _read(right)
     if _LABEL.fullmatch(left):

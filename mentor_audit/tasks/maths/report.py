@@ -16,7 +16,9 @@ class WrongStep:
 
 @dataclass(frozen=True)
 class StepReport:
-    """`wrong` None: none of the `num_checked` claims is false. `num_unchecked` equalities could not be checked. `why`: nothing was checked, and why."""
+    """`wrong` None: none of the `num_checked` claims is false. `num_unchecked` equalities could not be checked. `why`: nothing
+    was checked, and why.
+    """
 
     steps: list[str] = field(default_factory=list)
     num_checked: int = 0

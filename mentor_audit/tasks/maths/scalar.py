@@ -1,7 +1,8 @@
 """One LaTeX expression as one exact sympy expression, by latex2sympy2_extended behind a guard.
 
-The library drops what it does not know, adds `(2)(3)` as a mixed number and reads words as products of letters. So its input is checked
-first against a list of commands and characters, decimals are made fractions, and adjacent factors are always multiplied.
+The library drops what it does not know, adds `(2)(3)` as a mixed number and reads words as products of letters. So its input is
+checked first against a list of commands and characters, decimals are made fractions, and adjacent factors are always
+multiplied.
 """
 
 import re
@@ -20,7 +21,9 @@ class Unreadable(Exception):
     """A text that can't be read fully. The message says which part."""
 
 
-GREEK = ["alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta", "vartheta", "iota", "kappa", "lambda", "mu", "nu", "xi", "rho", "varrho", "sigma", "tau", "upsilon", "phi", "varphi", "chi", "psi", "omega", "Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Upsilon", "Phi", "Psi", "Omega"]  # fmt: skip
+GREEK = ["alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta", "vartheta", "iota", "kappa",
+    "lambda", "mu", "nu", "xi", "rho", "varrho", "sigma", "tau", "upsilon", "phi", "varphi", "chi", "psi", "omega", "Gamma",
+    "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Upsilon", "Phi", "Psi", "Omega"]  # fmt: skip
 _FUNCTIONS = ["sin", "cos", "tan", "sec", "csc", "cot", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "log", "ln", "exp"]
 _COMMANDS = {
     *GREEK,

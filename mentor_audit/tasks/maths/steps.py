@@ -28,7 +28,9 @@ def split_steps(text: str) -> list[str]:
 
 
 def review(text: str) -> StepReport:
-    """Check the claims step by step, up to the first that does not hold. May hang on hostile text: see `MathVerifier.check_steps`."""
+    """Check the claims step by step, up to the first that does not hold. May hang on hostile text: see
+    `MathVerifier.check_steps`.
+    """
     if len(text) > MAX_CHARACTERS:
         return StepReport(why=f"longer than {MAX_CHARACTERS} characters")
     steps = split_steps(text)

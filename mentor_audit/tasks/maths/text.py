@@ -56,7 +56,9 @@ SMALL_WORDS = {"the", "a", "an"}
 
 
 def clean(text: str) -> str:
-    """One spelling of commands, signs and spaces; dollar signs, sizes and a final stop removed. Idempotent for what the readers take."""
+    """One spelling of commands, signs and spaces; dollar signs, sizes and a final stop removed. Idempotent for what the readers
+    take.
+    """
     text = re.sub(r"\\text\s*\{\s*\}", " ", text.strip().strip("*")).replace("{,}", ",").strip()
     if text.count("$") - text.count("\\$") == 1:
         text = _PLAIN_MONEY.sub(r"\1\2\\text{dollars}", text)
@@ -83,7 +85,9 @@ def plain(text: str) -> str:
 
 
 def split(text: str, *separators: str) -> list[str]:
-    """Cut at the separators that stand outside all brackets, absolute values and environments. Parts are stripped; empty ones stay."""
+    """Cut at the separators that stand outside all brackets, absolute values and environments. Parts are stripped; empty ones
+    stay.
+    """
     parts, start, i = [], 0, 0
     depth = 0
     while i < len(text):

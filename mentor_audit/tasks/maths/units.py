@@ -9,7 +9,9 @@ import sympy
 
 @dataclass(frozen=True)
 class Unit:
-    """`dimension` is the product of base units, or `?` and the text of a unit that is not known. `factor` is one of it in base units."""
+    """`dimension` is the product of base units, or `?` and the text of a unit that is not known. `factor` is one of it in base
+    units.
+    """
 
     dimension: str
     factor: sympy.Expr = sympy.S.One
@@ -29,24 +31,33 @@ DEGREE = Unit("angle", sympy.pi / 180)
 _SPECIAL = {
     "%": PERCENT, "percent": PERCENT, "pct": PERCENT, "percentage": PERCENT, "percentage points": PERCENT, "^\\circ": DEGREE,
     "degree": DEGREE, "degrees": DEGREE, "deg": DEGREE, "radian": Unit("angle"), "radians": Unit("angle"), "rad": Unit("angle"),
-    "^\\circ C": Unit("celsius"), "^\\circ F": Unit("fahrenheit"), "degrees celsius": Unit("celsius"), "degrees fahrenheit": Unit("fahrenheit"),
+    "^\\circ C": Unit("celsius"), "^\\circ F": Unit("fahrenheit"), "degrees celsius": Unit("celsius"),
+    "degrees fahrenheit": Unit("fahrenheit"),
     "dollar": Unit("dollar"), "dollars": Unit("dollar"), "usd": Unit("dollar"), "us dollars": Unit("dollar"),
     "cent": Unit("dollar", sympy.Rational(1, 100)), "cents": Unit("dollar", sympy.Rational(1, 100)), "euro": Unit("euro"),
     "euros": Unit("euro"), "pounds sterling": Unit("pound sterling"),
 }  # fmt: skip
 _ALIASES = {
-    "sec": "second", "secs": "second", "s": "second", "hr": "hour", "hrs": "hour", "h": "hour", "min": "minute", "mins": "minute", "in": "inch",
-    "inches": "inch", "feet": "foot", "ft": "foot", "lbs": "pound", "lb": "pound", "metre": "meter", "metres": "meter", "litre": "liter",
-    "litres": "liter", "centimetre": "centimeter", "centimetres": "centimeter", "kilometre": "kilometer", "kilometres": "kilometer",
-    "millimetre": "millimeter", "millimetres": "millimeter", "yr": "year", "yrs": "year", "ml": "milliliter", "yd": "yard", "mi": "mile",
-    "kph": "km/hour", "mph": "mile/hour", "kmh": "km/hour", "gm": "gram", "cc": "cm^3", "l": "liter", "hectare": "hectare", "gram": "gram",
+    "sec": "second", "secs": "second", "s": "second", "hr": "hour", "hrs": "hour", "h": "hour", "min": "minute",
+    "mins": "minute", "in": "inch",
+    "inches": "inch", "feet": "foot", "ft": "foot", "lbs": "pound", "lb": "pound", "metre": "meter", "metres": "meter",
+    "litre": "liter",
+    "litres": "liter", "centimetre": "centimeter", "centimetres": "centimeter", "kilometre": "kilometer",
+    "kilometres": "kilometer",
+    "millimetre": "millimeter", "millimetres": "millimeter", "yr": "year", "yrs": "year", "ml": "milliliter", "yd": "yard",
+    "mi": "mile",
+    "kph": "km/hour", "mph": "mile/hour", "kmh": "km/hour", "gm": "gram", "cc": "cm^3", "l": "liter", "hectare": "hectare",
+    "gram": "gram",
     "kilogram": "kilogram", "kilometer": "kilometer", "centimeter": "centimeter", "millimeter": "millimeter", "wk": "week",
 }  # fmt: skip
 _LENGTHS = {"week": ("day", 7), "fortnight": ("day", 14), "hectare": ("m^2", 10_000), "acre": None}
 _SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
-_NOT_UNITS = {"is", "are", "was", "were", "be", "than", "less", "more", "times", "not", "no", "or", "and", "if", "for", "when", "where", "each", "to", "from", "mod", "over", "plus", "minus", "half", "third", "thirds", "halves", "quarters", "fifths", "am", "pm", "st", "nd", "rd", "th", "e", "i", "x", "y", "z", "n", "k"}  # fmt: skip
+_NOT_UNITS = {"is", "are", "was", "were", "be", "than", "less", "more", "times", "not", "no", "or", "and", "if", "for",
+    "when", "where", "each", "to", "from", "mod", "over", "plus", "minus", "half", "third", "thirds", "halves", "quarters",
+    "fifths", "am", "pm", "st", "nd", "rd", "th", "e", "i", "x", "y", "z", "n", "k"}  # fmt: skip
 _TAIL = re.compile(
-    r"(.*?(?:[\d})]|\S(?=\s*(?:\\text|%|\^\\circ))))\s*((?:\\text\s*\{[^{}]*\}|%|\^\\circ(?:\s*(?:\\text\{)?[CF]\}?)?|/|\^\{?-?\d\}?|\s+|\\cdot|/\s*[a-z]|[A-Za-z.]{2,})+)"
+    r"(.*?(?:[\d})]|\S(?=\s*(?:\\text|%|\^\\circ))))"
+    r"\s*((?:\\text\s*\{[^{}]*\}|%|\^\\circ(?:\s*(?:\\text\{)?[CF]\}?)?|/|\^\{?-?\d\}?|\s+|\\cdot|/\s*[a-z]|[A-Za-z.]{2,})+)"
 )
 _LETTER = re.compile(r"([-+]?[\d.,/]*\d) ([mgsh])")
 

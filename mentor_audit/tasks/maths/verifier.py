@@ -1,7 +1,8 @@
 """`MathVerifier`: is a completion's answer the reference answer, decided exactly, in worker processes that can be killed.
 
-What counts as the answer is `extract`'s to say, what counts as equal `compare`'s; docs/maths.md states both. This module decides what is
-scored at all, and is the front door: one answer, a batch, a TRL reward function, the check of a data set's references, of a text's steps.
+What counts as the answer is `extract`'s to say, what counts as equal `compare`'s; docs/maths.md states both. This module
+decides what is scored at all, and is the front door: one answer, a batch, a TRL reward function, the check of a data set's
+references, of a text's steps.
 """
 
 import importlib.util
@@ -34,13 +35,15 @@ class MathItem:
 
 
 class MathVerifier:
-    """Verdicts on maths answers. Safe to use from any thread and after a fork; pickles as its settings; close it or use it as a context.
+    """Verdicts on maths answers. Safe to use from any thread and after a fork; pickles as its settings; close it or use it as a
+    context.
 
     deadline_s    seconds that one item may take in a worker; it then is verifier_timeout and the worker is replaced
     workers       processes; None: one a core, at most 8. They start when first needed
-    gold_column   the column that `verifier(completions=..., <gold_column>=...)` reads when the instance itself is a reward function
+    gold_column   the column of references that the instance itself reads as a reward function
 
-    Raises TaskError when the library that reads LaTeX is not installed, or for a deadline or number of workers that is not positive.
+    Raises TaskError when the library that reads LaTeX is not installed, or for a deadline or number of workers that is not
+    positive.
     """
 
     def __init__(self, deadline_s: float = 5.0, workers: int | None = None, gold_column: str = "answer") -> None:
@@ -61,7 +64,9 @@ class MathVerifier:
         self._lock = threading.Lock()
 
     def verify(self, gold: str | None, completion: str, finish_reason: str = "eos") -> Verdict:
-        """`is_correct` None: unscored, `status` and `why` say why. `gold` is an answer, or a solution that marks its answer. Never raises."""
+        """`is_correct` None: unscored, `status` and `why` say why. `gold` is an answer, or a solution that marks its answer.
+        Never raises.
+        """
         reference, problem = _reference(gold)
         if problem is not None:
             return Verdict(None, "unscorable_gold", why=problem)
@@ -97,9 +102,11 @@ class MathVerifier:
         return self.check_steps(text).wrong
 
     def __call__(self, completions: Sequence[Any], **columns: Any) -> list[float | None]:
-        """As a TRL reward function: 1.0 correct, 0.0 incorrect or no answer, None unscored. Completions are texts or chat messages.
+        """As a TRL reward function: 1.0 correct, 0.0 incorrect or no answer,
+        None unscored. Completions are texts or chat messages.
 
-        A column `finish_reason` is used where there is one. Raises TaskError when the column of references is missing or of another length.
+        A column `finish_reason` is used where there is one. Raises TaskError when the column of references is missing or of
+        another length.
         """
         return self._rewards(self.gold_column, completions, columns)
 
@@ -112,7 +119,8 @@ class MathVerifier:
         if golds is None or len(golds) != len(completions):
             raise TaskError(
                 f"Expected a column `{gold_column}` with a reference for each of {len(completions)} completions, found "
-                f"{'none' if golds is None else len(golds)} (columns: {', '.join(sorted(columns)) or 'none'}). Name the column of the answers."
+                f"{'none' if golds is None else len(golds)} (columns: "
+                f"{', '.join(sorted(columns)) or 'none'}). Name the column of the answers."
             )
         reasons = columns.get("finish_reason") or ["eos"] * len(completions)
         items = [

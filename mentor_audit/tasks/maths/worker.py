@@ -1,7 +1,7 @@
 """The child process that reads hostile maths: one request in, one reply out, as length-prefixed JSON on its pipes.
 
-It limits its own memory, and asks the kernel to end it a little after each request's deadline, so that it does not outlive a parent
-that died. Anything that prints goes nowhere: the pipe carries replies only.
+It limits its own memory, and asks the kernel to end it a little after each request's deadline, so that it does not outlive a
+parent that died. Anything that prints goes nowhere: the pipe carries replies only.
 """
 
 import json
