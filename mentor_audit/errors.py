@@ -3,6 +3,7 @@
 MentorAuditError                 anything this package raises on purpose; the command line turns it into exit code 2
 ├── ConfigError                  a setting that is unknown, malformed or impossible
 ├── TaskError                    a data set, problem or verifier that can't be used
+│   └── SandboxError             no sandbox works on this machine
 ├── ModelError                   a learner or mentor that can't be loaded
 ├── StoreError                   the trajectory store
 │   ├── SchemaVersionError       the store was written by a newer schema than this package knows

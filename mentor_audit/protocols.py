@@ -7,7 +7,7 @@ knows torch or trl, so the episode runs on scripted actors in its tests. Randomn
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from mentor_audit.records import AttemptStatus, ParseStatus, Problem
 
@@ -209,8 +209,7 @@ class Task(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """A completion to grade."""
 
     problem: TaskProblem
@@ -225,21 +224,6 @@ class VerifiesBatches(Protocol):
     def verify_batch(self, answers: Sequence[Answer]) -> list[Verdict]:
         """One verdict an answer, in order; each as `verify` would give it."""
         ...
-
-
-@dataclass(frozen=True)
-class Canary:
-    """A completion whose verdict is known."""
-
-    answer: Answer
-    is_correct: bool
-
-
-@runtime_checkable
-class HasCanaries(Protocol):
-    """A task that can prove its verifier before a run: a known-right and a known-wrong completion, at the least."""
-
-    def canaries(self) -> list[Canary]: ...
 
 
 @runtime_checkable

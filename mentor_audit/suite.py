@@ -24,6 +24,7 @@ from mentor_audit.errors import ConfigError, TrainingError
 from mentor_audit.protocols import Task
 from mentor_audit.store import Store
 from mentor_audit.tasks import load_task, settings_model, task_class
+from mentor_audit.tasks.canaries import HasCanaries, check_canaries
 
 if TYPE_CHECKING:
     from mentor_audit.training import MentorGRPOTrainer
@@ -99,6 +100,8 @@ def train_run(config: SuiteConfig, arm: str, seed: int, *, resume: bool = False,
     store = Store.create(config.store.path, registry_url=config.store.registry_url, exist_ok=True)
     check_settings(config, store)
     task = make_task(config)
+    if isinstance(task, HasCanaries):
+        check_canaries(task)
     folder = learner_folder(config, say)
     section = config.learner
     model, tokenizer, info = load_model(

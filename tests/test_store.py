@@ -229,6 +229,20 @@ def test_compaction_keeps_the_rows_and_the_number_of_files_small(store: Store) -
         store.vacuum(1)
 
 
+def test_the_log_stays_short_and_a_pinned_version_can_be_read_for_good(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delta_module, "LOG_ENTRIES_KEPT", 5)
+    filled(store, steps=3)
+    pinned = store.versions(pinned=True)
+    filled(store, steps=130, run_id="later")
+    log = store.root / "tables" / "attempt" / "_delta_log"
+    assert len(list(log.glob("*.json"))) < 60, "133 steps were committed"
+    assert store.arrow("SELECT count(*) AS n FROM train_step", pinned).to_pylist() == [{"n": 3}]
+    assert count(store, "FROM train_step") == 133
+    assert store.check() == []
+    with pytest.raises(QueryError, match="found it gone"):
+        store.arrow("SELECT 1", {**pinned, "attempt": pinned["attempt"] + 1})
+
+
 def test_an_older_version_can_still_be_read_after_more_data_and_compaction(store: Store) -> None:
     filled(store, steps=2)
     versions = store.versions()

@@ -2,7 +2,6 @@
 
 import json
 import random
-from fractions import Fraction
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,74 +12,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from mentor_audit.errors import ConfigError, TaskError
+from mentor_audit.protocols import Answer, Verdict, VerifiesBatches
 from mentor_audit.tasks import load_task, settings_model
-from mentor_audit.tasks.answers import extract_answer, same_answer, verify_answer
+from mentor_audit.tasks.canaries import HasCanaries, check_canaries
 from mentor_audit.tasks.prompting import fence_marker, instructed_prompt, placebo
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        (r"so \boxed{42}", "42"),
-        (r"\boxed{1} then \boxed{\frac{1}{2}}", r"\frac{1}{2}"),
-        (r"\boxed{1} then \boxed{2", None),
-        (r"\boxed{1} then \boxed 2", None),
-        ("work\nAnswer: 7", "7"),
-        ("Answer: 7\nno, wait\nanswer: 8", "8"),
-        ("**Answer:** 9", "9"),
-        ("so\n#### 1,234", "1,234"),
-        ("the answer might be 3", None),
-        ("", None),
-    ],
-)
-def test_the_last_marked_answer_counts(text: str, answer: str | None) -> None:
-    assert extract_answer(text) == answer
-
-
-@pytest.mark.parametrize(
-    ("gold", "answer", "same"),
-    [
-        ("0.5", "1/2", True),
-        ("1,234", "1234", True),
-        ("1234", "12,34", False),
-        ("2", "2.0", True),
-        ("0.3333", "1/3", False),
-        (r"\frac{1}{2}", "0.5", True),
-        ("-3", r"\frac{-6}{2}", True),
-        ("50%", "50", True),
-        ("Paris", " paris. ", True),
-        ("x+1", "1+x", False),
-        ("1/0", "1/0", True),
-        ("7", "70", False),
-        ("$12$", "12", True),
-    ],
-)
-def test_answers_are_compared_exactly(gold: str, answer: str, same: bool) -> None:
-    assert same_answer(gold, answer) is same
-
-
-@given(st.fractions())
-def test_every_fraction_equals_itself_and_not_its_neighbour(value: Fraction) -> None:
-    text = f"{value.numerator}/{value.denominator}"
-    assert same_answer(text, f"{value.numerator * 3}/{value.denominator * 3}")
-    assert not same_answer(text, f"{value.numerator + 1}/{value.denominator}")
-
-
-@pytest.mark.parametrize(
-    ("gold", "completion", "finish", "verdict"),
-    [
-        ("4", "Answer: 4", "eos", (True, "correct")),
-        ("4", "Answer: 5", "eos", (False, "incorrect")),
-        ("4", "four", "eos", (False, "no_answer")),
-        ("4", "Answer: 4", "length", (None, "truncated")),
-        ("", "Answer: 4", "eos", (None, "unscorable_gold")),
-        (None, "Answer: 4", "eos", (None, "unscorable_gold")),
-        (r"We get \boxed{4}.", r"\boxed{4}", "eos", (True, "correct")),
-    ],
-)
-def test_verdicts(gold: str | None, completion: str, finish: str, verdict: tuple) -> None:
-    found = verify_answer(gold, completion, finish)
-    assert (found.is_correct, found.status) == verdict
 
 
 def table(path: Path, **settings: object) -> object:
@@ -121,11 +56,50 @@ def test_the_same_seed_holds_out_the_same_problems(tmp_path: Path) -> None:
     assert any(drawn(1) != drawn(seed) for seed in range(2, 6))
 
 
-def test_a_problem_in_both_files_leaves_training(tmp_path: Path) -> None:
+def test_a_problem_in_both_files_is_refused_or_leaves_training(tmp_path: Path) -> None:
     train, heldout = write(tmp_path / "train.jsonl", ROWS), write(tmp_path / "heldout.jsonl", ROWS[:3])
-    task = table(train, heldout_path=str(heldout))
+    with pytest.raises(TaskError, match=r"found 3 of 8 training problems that repeat"):
+        table(train, heldout_path=str(heldout))
+    task = table(train, heldout_path=str(heldout), overlap="drop")
     assert len(task.problems("train")) == 5
-    assert task.num_excluded == 3
+    assert task.num_overlapping == 3
+
+
+def test_answers_that_nothing_can_be_scored_against_are_found_before_training(tmp_path: Path) -> None:
+    rows = [*ROWS, {"prompt": "a cut one", "answer": "\\frac{1}{"}, {"prompt": "an empty one", "answer": ""}]
+    task = table(write(tmp_path / "rows.jsonl", rows))
+    assert len(task.problems("train")) + len(task.problems("heldout")) == len(ROWS)
+    assert len(task.unscorable) == 2
+    with pytest.raises(TaskError, match="that can be scored, found none in 1 rows"):
+        table(write(tmp_path / "bad.jsonl", rows[-1:]))
+
+
+def test_verdicts_are_the_maths_verifiers_one_by_one_and_in_batches(tmp_path: Path) -> None:
+    task = table(
+        write(tmp_path / "rows.jsonl", [{"prompt": f"half of {i}", "answer": f"\\frac{{{i}}}{{2}}"} for i in range(1, 9)])
+    )
+    problems = task.problems("train")
+    answers = [Answer(p, "so \\boxed{0.5}", "eos") for p in problems] + [Answer(problems[0], "no idea\nat all", "length")]
+    verdicts = task.verify_batch(answers)
+    assert [v.is_correct for v in verdicts] == [p.row.prompt == "half of 1" for p in problems] + [None]
+    assert verdicts[:2] == [task.verify(*a) for a in answers[:2]]
+    assert isinstance(task, VerifiesBatches)
+
+
+@pytest.mark.parametrize("name", ["table", "reasoning_gym"])
+def test_canaries_find_a_verifier_that_is_wrong(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("reasoning_gym")
+    task = (
+        table(write(tmp_path / "rows.jsonl", ROWS))
+        if name == "table"
+        else load_task(name, {"dataset": "products", "num_train": 4, "num_heldout": 2})
+    )
+    assert isinstance(task, HasCanaries)
+    check_canaries(task)
+    for always in (True, False, None):
+        monkeypatch.setattr(task, "verify", lambda *a, always=always: Verdict(always, "verifier_error"))
+        with pytest.raises(TaskError, match="Expected the verifier to find a known-"):
+            check_canaries(task)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +111,7 @@ def test_a_problem_in_both_files_leaves_training(tmp_path: Path) -> None:
         ('{"prompt": "q", "anwser": "1"}', {}, "Expected a column `answer` in"),
         ('{"prompt": "q", "answer": null}', {}, "of row 0"),
         ('{"prompt": "", "answer": "1"}', {}, "of row 0"),
-        ("", {}, "Expected a column `prompt`"),
+        ("", {}, "Expected rows in"),
         ('{"prompt": "q", "answer": "1"}', {"prompt_column": "promt"}, "did you mean `prompt`?"),
     ],
 )

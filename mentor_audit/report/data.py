@@ -3,6 +3,7 @@
 Owns no number: what leaves here is what a query returned. Everything later names the queries that it stands on.
 """
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ class ReadsStore(Protocol):
 
     def arrow(self, text: str, versions: dict[str, int] | None = None) -> pa.Table: ...
 
-    def versions(self) -> dict[str, int]: ...
+    def versions(self, *, pinned: bool = False) -> dict[str, int]: ...
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Data:
 
 def load(store: ReadsStore, suite: str | None, versions: Mapping[str, int] | None) -> Data:
     """Run every query. Raises ReportError when the store holds no run, or several suites and none is named."""
-    read = dict(versions or store.versions())
+    read = dict(versions or store.versions(pinned=os.access(store.root, os.W_OK)))
     found = queries()
     frames = {query.name: _frame(store.arrow(query.sql, read)) for query in found}
     everything = frames["runs"].to_dicts()

@@ -30,7 +30,12 @@ def compact_run(root: Path, run_id: str, logs: dict[str, TableLog] | None = None
     folder = root / "locks"
     make_folder(folder)
     with filelock.FileLock(folder / f"{run_id}.compact.lock"):
-        return {table: _compact(root, _log(root, table, logs), run_id, final) for table in TRAJECTORY_TABLES}
+        replaced = {}
+        for table in TRAJECTORY_TABLES:
+            log = _log(root, table, logs)
+            replaced[table] = _compact(root, log, run_id, final)
+            log.trim()
+        return replaced
 
 
 def compact_store(root: Path) -> dict[str, int]:

@@ -26,6 +26,7 @@ from mentor_audit.schema import arrow_schema
 
 TABLES_FOLDER = "tables"
 COMMIT_ATTEMPTS = 20
+LOG_ENTRIES_KEPT = 100
 ROW_GROUP_BYTES = 64 * 2**20
 """Uncompressed. A row group is never larger, unless a single row is."""
 DIGEST = re.compile(r"-([0-9a-f]{32})\.parquet$")
@@ -133,6 +134,22 @@ class TableLog:
         self.refresh()
         return self._handle.vacuum(retention_hours=hours, dry_run=False, full=True)
 
+    def trim(self) -> int:
+        """Remove log entries that a checkpoint stands for, but the newest ones; returns how many. Every commit lists the log.
+
+        Older versions can't be read after that, except those with a checkpoint of their own: see `pin`.
+        """
+        log = self._folder / "_delta_log"
+        try:
+            checkpoint = json.loads((log / "_last_checkpoint").read_text(encoding="utf-8"))["version"]
+        except FileNotFoundError:
+            return 0
+        old = sorted(log.glob(f"{'[0-9]' * 20}.json"))
+        removed = [entry for entry in old if int(entry.stem) < checkpoint - LOG_ENTRIES_KEPT]
+        for entry in removed:  # the oldest first: what is left is without gaps whenever this ends
+            entry.unlink(missing_ok=True)
+        return len(removed)
+
     def refresh(self) -> int:
         """Look at the log again; returns the version seen. Raises CorruptStoreError when it can't be read."""
         try:
@@ -201,6 +218,23 @@ def open_table(root: Path, table: str) -> DeltaTable:
             "on by another program: the list of files no longer says which rows are live. Rewrite the table without them in that program."
         )
     return found
+
+
+def pin(root: Path, table: str) -> int:
+    """The table's version, with a checkpoint of its own, so that it can be read again after `trim`. Raises StoreError."""
+    handle = open_table(root, table)
+    version = handle.version()
+    path = table_path(root, table) / "_delta_log" / f"{version:020d}.checkpoint.parquet"
+    if not path.exists():
+        try:
+            handle.create_checkpoint()
+            fsync(path)
+            fsync(path.parent)
+        except (DeltaError, OSError) as error:
+            raise StoreError(
+                f"Expected to write {path}, found that {_reason(error)}. Make room, or look at its rights."
+            ) from error
+    return version
 
 
 def write_part(root: Path, table: str, rows: pa.Table, run_id: str, name: str) -> Part:

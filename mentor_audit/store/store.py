@@ -14,7 +14,7 @@ from mentor_audit.errors import RecordError, SchemaVersionError, StoreError
 from mentor_audit.records import SCHEMA_VERSION, TRAJECTORY_TABLES, Run
 from mentor_audit.store import check as checking
 from mentor_audit.store import compact as compacting
-from mentor_audit.store.delta import create_table, make_folder, open_table, write_durable
+from mentor_audit.store.delta import create_table, make_folder, open_table, pin, write_durable
 from mentor_audit.store.registry import Registry
 from mentor_audit.store.writer import RankWriter, RunWriter
 
@@ -113,12 +113,16 @@ class Store:
         _require_file_name(run_id)
         return RankWriter(self.root, run_id, launch, rank)
 
-    def versions(self) -> dict[str, int]:
+    def versions(self, *, pinned: bool = False) -> dict[str, int]:
         """Delta version of each table, the same whole steps in all: with them a report can be made again after more data has come.
+
+        `pinned` writes a small checkpoint for each: without it a version can be read for the next hundred commits or so only. Their
+        files stay for a week after they were replaced. Raises StoreError when a checkpoint can't be written.
 
         `train_step` is committed last and so looked at first: what it names is there in the tables that are looked at after it.
         """
-        found = {table: open_table(self.root, table).version() for table in reversed(TRAJECTORY_TABLES)}
+        look = pin if pinned else lambda root, table: open_table(root, table).version()
+        found = {table: look(self.root, table) for table in reversed(TRAJECTORY_TABLES)}
         return {table: found[table] for table in TRAJECTORY_TABLES}
 
     def sql(self, text: str, limits: "Limits | None" = None) -> "pl.DataFrame":

@@ -1,4 +1,7 @@
-"""Tasks: problems with prompts and a verifier. `[task] name` is a built-in one, or `module:attr`."""
+"""Tasks: problems with prompts and a verifier. `[task] name` is a built-in one, or `module:attr`.
+
+`MathVerifier` is a TRL reward function by itself.
+"""
 
 import importlib
 from typing import Any
@@ -8,10 +11,15 @@ from pydantic import BaseModel
 from mentor_audit.config import nearest
 from mentor_audit.errors import ConfigError
 from mentor_audit.protocols import Task
+from mentor_audit.tasks.maths import MathVerifier
+
+__all__ = ["BUILT_IN", "MathVerifier", "load_task", "settings_model", "task_class"]
 
 BUILT_IN = {
     "chain": ("mentor_audit.tasks.chain", "ChainTask", "ChainSettings"),
     "table": ("mentor_audit.tasks.table", "TableTask", "TableSettings"),
+    "code": ("mentor_audit.tasks.code", "CodeTask", "CodeSettings"),
+    "humaneval": ("mentor_audit.tasks.humaneval", "HumanEvalTask", "HumanEvalSettings"),
     "reasoning_gym": ("mentor_audit.tasks.gym", "GymTask", "GymSettings"),
 }
 

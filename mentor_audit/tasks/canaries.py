@@ -41,7 +41,7 @@ def check_canaries(task: HasCanaries) -> None:
             known, found = ("right" if canary.expected_is_correct else "wrong"), _words(verdict)
             raise TaskError(
                 f"Expected the verifier to find a known-{known} answer to {canary.problem.row.problem_id} {known}, found {found}. Nothing it "
-                "says can be trusted: check the tests, the reference solution and the sandbox (`mentor-audit sandbox-check`)."
+                "says can be trusted: check the reference answers and the settings of [task]; for programs also `mentor-audit sandbox-check`."
             )
 
 

@@ -9,10 +9,12 @@ from mentor_audit.config import nearest
 from mentor_audit.errors import TaskError
 from mentor_audit.protocols import Prompt, TaskProblem, Verdict
 from mentor_audit.records import Problem
-from mentor_audit.tasks.answers import extract_answer
+from mentor_audit.tasks.canaries import Canary
 from mentor_audit.tasks.identity import fingerprint, problem_id
+from mentor_audit.tasks.maths.extract import extract
 from mentor_audit.tasks.prompting import VERDICT_ONLY, instructed_prompt, make_prompt, placebo
 
+NUM_CANARIES = 3
 HELDOUT_SEED_OFFSET = 1_000_003
 
 
@@ -50,14 +52,21 @@ class GymTask:
         """A scorer that raises leaves the attempt without a verdict."""
         if finish_reason == "length":
             return Verdict(None, "truncated", why="cut at the length limit")
-        answer = extract_answer(completion)
+        found = extract(completion)
+        answer = found.answer
         if answer is None:
-            return Verdict(False, "no_answer", why="expected a line `Answer: ...`")
+            return Verdict(False, "no_answer", why=found.why)
         try:
             score = float(self._dataset.score_answer(answer=answer, entry=problem.data))
         except Exception as error:
             return Verdict(None, "verifier_error", answer, f"the scorer raised {type(error).__name__}: {error}")
         return Verdict(score == 1.0, "correct" if score == 1.0 else "incorrect", answer, f"scored {score:g}")
+
+    def canaries(self) -> list[Canary]:
+        """The generator's own answers to the first problems, and a wrong answer to each."""
+        first = [p for p in self._problems["train"] if p.row.gold is not None][:NUM_CANARIES]
+        right = [Canary(p, f"Answer: {p.row.gold}", True) for p in first]
+        return right + [Canary(p, "Answer: no answer", False) for p in first]
 
     def instructed_prompt(self, problem: TaskProblem, instruction: str, shown_attempt: str | None) -> Prompt:
         return instructed_prompt(problem.prompt, instruction, shown_attempt)

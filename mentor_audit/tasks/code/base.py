@@ -13,10 +13,9 @@ from mentor_audit.records import Problem
 from mentor_audit.tasks.canaries import Canary
 from mentor_audit.tasks.code.extract import extract_code, function_program, preamble
 from mentor_audit.tasks.identity import fingerprint, problem_id
-from mentor_audit.tasks.prompting import VERDICT_ONLY, instructed_prompt, placebo
+from mentor_audit.tasks.prompting import VERDICT_ONLY, instructed_prompt, make_prompt, placebo
 from mentor_audit.tasks.sandbox import Limits, Setting, choose
 from mentor_audit.tasks.sandbox.verify import FunctionTests, Program, Result, run_cases, run_tests
-from mentor_audit.tasks.table import make_prompt
 
 NUM_CANARY_PROBLEMS = 2
 KNOWN_WRONG = "a known-wrong answer that no test expects"

@@ -1,7 +1,7 @@
 """Which part of a completion is its answer.
 
 The last box counts, `\\boxed` or `\\fbox`, wherever it stands. A last box that is malformed or cut is no answer; an earlier one
-never takes its place. Without any box the last answer line counts, as in `tasks.answers`. A completion that is one short line
+never takes its place. Without any box the last answer line counts: `Answer: ...`, `The answer is ...` or `#### ...`. A completion that is one short line
 and has neither may be nothing but an answer; whether it is one is for the comparison to say.
 """
 
@@ -11,7 +11,7 @@ from typing import Literal
 
 BARE_CHARACTERS = 200
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
-_LINE = re.compile(r"(?:\**(?:final )?answer\**\s*(?::|is)\**|####)\s*(.+)", re.IGNORECASE)
+_LINE = re.compile(r"(?:\**(?:the )?(?:final )?answer\**\s*(?::|is)\**|####)\s*(.+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
