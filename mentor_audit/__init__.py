@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Limits": "mentor_audit.store",
     "MentorAuditError": "mentor_audit.errors",
+    "MathVerifier": "mentor_audit.tasks",
     "MentorGRPOTrainer": "mentor_audit.training",
     "Report": "mentor_audit.report",
     "Store": "mentor_audit.store",
@@ -19,6 +20,7 @@ _HOMES = {
     "create_store": "mentor_audit.api",
     "load_config": "mentor_audit.config",
     "open_store": "mentor_audit.api",
+    "run_attacks": "mentor_audit.tasks.sandbox.check",
     "run_suite": "mentor_audit.suite",
     "task_dataset": "mentor_audit.training",
     "train_run": "mentor_audit.suite",
@@ -27,6 +29,7 @@ _HOMES = {
 
 __all__ = [
     "Limits",
+    "MathVerifier",
     "MentorAuditError",
     "MentorGRPOTrainer",
     "Report",
@@ -36,6 +39,7 @@ __all__ = [
     "create_store",
     "load_config",
     "open_store",
+    "run_attacks",
     "run_suite",
     "task_dataset",
     "train_run",
@@ -49,6 +53,8 @@ if TYPE_CHECKING:
     from mentor_audit.report import Report, build_report
     from mentor_audit.store import Limits, Store
     from mentor_audit.suite import run_suite, train_run, validate
+    from mentor_audit.tasks import MathVerifier
+    from mentor_audit.tasks.sandbox.check import run_attacks
     from mentor_audit.training import MentorGRPOTrainer, task_dataset
 
 

@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -242,6 +243,31 @@ def compact(store: StorePath, as_json: AsJson = False) -> None:
     _say(f"compacted: {done}; removed {removed} old files")
 
 
+@app.command("sandbox-check", epilog="Example: mentor-audit sandbox-check --mode landlock")
+def sandbox_check(
+    mode: Annotated[str, typer.Option(help="auto, bwrap or landlock")] = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Try attacks on this machine's sandbox: network, files, processes, memory, output. Exit code 1 when one gets through."""
+    from mentor_audit.tasks.sandbox import available
+    from mentor_audit.tasks.sandbox.check import run_attacks
+
+    found = available()
+    results = run_attacks(_sandbox_mode(mode))
+    escaped = [result for result in results if not result.contained]
+    if as_json:
+        print(json.dumps({"available": [asdict(a) for a in found], "attacks": [asdict(r) for r in results]}))
+    else:
+        for one in found:
+            _say(f"{one.mode}: {'works' if one.works else 'does not work'}: {one.why}")
+        _table(
+            ["attack", "tried", "contained", "evidence"],
+            [[r.name, r.tried, "yes" if r.contained else "NO", r.evidence] for r in results],
+        )
+        _say(f"{len(results) - len(escaped)} of {len(results)} attacks were contained")
+    raise typer.Exit(1 if escaped else 0)
+
+
 @app.command(epilog="Example: mentor-audit schema attempt; mentor-audit schema --write schemas")
 def schema(
     table: Annotated[str | None, typer.Argument(help="print this table's JSON Schema", show_default=False)] = None,
@@ -310,6 +336,16 @@ def _print_frame(frame: "pl.DataFrame", as_json: bool) -> None:
         print(frame.write_json())
         return
     _table(frame.columns, [[_cell(value) for value in row] for row in frame.iter_rows()])
+
+
+def _sandbox_mode(name: str) -> Any:
+    from mentor_audit.config import nearest
+    from mentor_audit.errors import ConfigError
+
+    known = ["auto", "bwrap", "landlock"]
+    if name not in known:
+        raise ConfigError(f"Expected --mode to be one of {', '.join(known)}, found {name!r}{nearest(name, known)}")
+    return name
 
 
 SHORT_CELL = 12

@@ -11,7 +11,7 @@ from mentor_audit import cli, schema
 from mentor_audit.store import Store
 from mentor_audit.store.reader import live_files
 
-COMMANDS = ["check", "compact", "demo", "report", "schema", "show", "sql", "suite", "train", "validate"]
+COMMANDS = ["check", "compact", "demo", "report", "sandbox-check", "schema", "show", "sql", "suite", "train", "validate"]
 MENTOR = "golden-mentor-s1"
 
 
@@ -112,6 +112,7 @@ def test_schema_prints_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ),
         (["validate", "{toml}", "--set", "task.name=chian"], "did you mean `chain`?"),
         (["schema", "atempt"], "found `atempt`"),
+        (["sandbox-check", "--mode", "landlok"], "did you mean `landlock`"),
     ],
 )
 def test_bad_input_is_exit_2_with_expected_found_and_what_next(

@@ -452,3 +452,15 @@ def test_grading_leaves_no_process_and_no_descriptor(tmp_path: Path) -> None:
     for _ in range(3):
         made.verify(problem, "    while True: pass", "eos")
     assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == (before, threads)
+
+
+@pytest.mark.parametrize(
+    ("completion", "code"),
+    [
+        ("def f(n):\n    return n\n```\n", "def f(n):\n    return n\n"),
+        ("```python\nx = 1\n```\nmore\n```\n", "x = 1\n"),
+        ("not python at all\n```\n", None),
+    ],
+)
+def test_a_fence_that_only_closes_ends_the_code_before_it(completion: str, code: str | None) -> None:
+    assert extract_code(completion) == code

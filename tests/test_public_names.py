@@ -4,6 +4,7 @@ import mentor_audit
 
 PUBLIC = [
     "Limits",
+    "MathVerifier",
     "MentorAuditError",
     "MentorGRPOTrainer",
     "Report",
@@ -13,6 +14,7 @@ PUBLIC = [
     "create_store",
     "load_config",
     "open_store",
+    "run_attacks",
     "run_suite",
     "task_dataset",
     "train_run",

@@ -84,7 +84,8 @@ def _verdict(row: dict[str, Any], prefix: str) -> str:
     advantage = row[f"{prefix}advantage"]
     given = "not known" if advantage is None else f"{advantage:+.3f}"
     trained = f"trained on, advantage {given}" if row[f"{prefix}trained"] else "not trained on"
-    return f"answer: {_value(answer)} ({status}); {trained}"
+    why = f": {row[f'{prefix}status_detail']}" if row[f"{prefix}status_detail"] else ""
+    return f"answer: {_value(answer)}\n{status}{why}\n{trained}"
 
 
 def _cost(row: dict[str, Any]) -> str:

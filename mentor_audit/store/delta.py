@@ -26,7 +26,7 @@ from mentor_audit.schema import arrow_schema
 
 TABLES_FOLDER = "tables"
 COMMIT_ATTEMPTS = 20
-LOG_ENTRIES_KEPT = 100
+LOG_ENTRIES_KEPT = 20
 ROW_GROUP_BYTES = 64 * 2**20
 """Uncompressed. A row group is never larger, unless a single row is."""
 DIGEST = re.compile(r"-([0-9a-f]{32})\.parquet$")

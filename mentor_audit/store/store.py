@@ -116,7 +116,7 @@ class Store:
     def versions(self, *, pinned: bool = False) -> dict[str, int]:
         """Delta version of each table, the same whole steps in all: with them a report can be made again after more data has come.
 
-        `pinned` writes a small checkpoint for each: without it a version can be read for the next hundred commits or so only. Their
+        `pinned` writes a small checkpoint for each: without it a version can be read for the next few dozen commits only. Their
         files stay for a week after they were replaced. Raises StoreError when a checkpoint can't be written.
 
         `train_step` is committed last and so looked at first: what it names is there in the tables that are looked at after it.

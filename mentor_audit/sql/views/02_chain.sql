@@ -31,7 +31,7 @@ SELECT
     i.instruction_id, i.text AS instruction_text, i.source AS instruction_source, i.diagnosis_id AS instruction_diagnosis_id,
     i.is_fitting AS instruction_is_fitting, i.assignment_probability,
     x.attempt_id AS response_id, x.role AS response_role, x.prompt AS response_prompt, x.completion AS response_completion,
-    x.extracted_answer AS response_extracted_answer, x.is_correct AS response_is_correct, x.status AS response_status,
+    x.extracted_answer AS response_extracted_answer, x.is_correct AS response_is_correct, x.status AS response_status, x.status_detail AS response_status_detail,
     x.trained AS response_trained, x.advantage AS response_advantage,
     x.mean_logprob_original AS response_mean_logprob_original, x.mean_logprob_instructed AS response_mean_logprob_instructed,
     cr.flops AS rollout_flops, cr.tokens AS rollout_tokens,

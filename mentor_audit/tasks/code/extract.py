@@ -1,7 +1,7 @@
 """Which code a completion gives.
 
 Of a completion with fenced blocks the last one counts (```` ```python ````, `py`, `python3` or no language; one that is never closed
-runs to the end), else the whole text. Code that defines the entry point replaces the prompt's function; the prompt's imports and
+runs to the end; one that only closes ends the code before it), else the whole text. Code that defines the entry point replaces the prompt's function; the prompt's imports and
 helpers still run before it. Any other code is taken for the body and continues the prompt.
 """
 
@@ -63,7 +63,11 @@ def _blocks(text: str) -> list[str] | None:
         elif inside is not None:
             lines.append(line)
     if inside is not None:
-        blocks.append((inside, lines))
+        before = text.split("\n")[: -len(lines) - 1]
+        if not blocks and not inside and not "".join(lines).strip() and _parsed("\n".join(before)) is not None:
+            return ["\n".join(before) + "\n"]
+        if not blocks or "".join(lines).strip():
+            blocks.append((inside, lines))
     if not blocks:
         return None
     return ["\n".join(body) + "\n" for language, body in blocks if language in ("", "python", "python3", "py")]

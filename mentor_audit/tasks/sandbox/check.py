@@ -1,6 +1,7 @@
 """Does the sandbox hold on this very machine? Each attack is tried for real; `in_the_open` shows that it works where nothing stops it."""
 
 import contextlib
+import json
 import socket
 import subprocess
 import sys
@@ -79,8 +80,17 @@ def _in_sandbox(attack: Attack, target: Target, mode: Mode) -> AttackResult:
     contained = REACHED not in printed and len(printed) <= LIMITS.output_bytes + 65_536 and not left
     how = {"wall": f"killed after {LIMITS.wall_seconds:g} s", "flood": f"killed after {len(printed)} bytes"}
     evidence = how.get(reply["ended"]) or f"{reply['ended']}, {reply['code']}, after {reply['cpu_seconds']:.1f} s of processor"
-    said = (reply["result"] or "")[:200]
+    said = _said(reply["result"])
     return AttackResult(attack.name, attack.tried, contained, f"{evidence}; {said}" if said else evidence)
+
+
+def _said(result: str | None) -> str:
+    """The exception that ended the attack, if one did."""
+    try:
+        found = json.loads(result or "{}")
+        return f"{found['raised']}: {found['text']}"[:200] if "raised" in found else ""
+    except (ValueError, TypeError, KeyError):
+        return (result or "")[:200]
 
 
 def _in_the_open(attack: Attack, target: Target) -> AttackResult:
