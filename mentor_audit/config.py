@@ -81,8 +81,12 @@ class LearnerSection(Section):
 
 
 class MentorSection(Section):
-    kind: str = Field(default="self", description="self (live weights), frozen (start weights), hf, endpoint, scripted, or module:attr")
-    model: str | None = Field(default=None, description="for hf: a Hugging Face id or folder; for endpoint: the model as the server calls it")
+    kind: str = Field(
+        default="self", description="self (live weights), frozen (start weights), hf, endpoint, scripted, or module:attr"
+    )
+    model: str | None = Field(
+        default=None, description="for hf: a Hugging Face id or folder; for endpoint: the model as the server calls it"
+    )
     revision: str | None = None
     accuracy: float = Field(default=1.0, ge=0, le=1, description="scripted: share of diagnoses that are true")
     charged_as: Literal["learner", "nothing"] = Field(
@@ -95,7 +99,9 @@ class MentorSection(Section):
     fallback: Literal["nothing", "placebo", "raw_reply"] = Field(
         default="nothing", description="what the learner is shown when the reply can't be parsed; nothing: no follow-up"
     )
-    options: dict[str, Any] = Field(default={}, description="settings of an endpoint, or keyword arguments of a module:attr mentor")
+    options: dict[str, Any] = Field(
+        default={}, description="settings of an endpoint, or keyword arguments of a module:attr mentor"
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> "MentorSection":

@@ -151,9 +151,13 @@ class Diagnosis(StepRow):
     mentor_model: str | None = Field(default=None, description="model name; None for a program")
     prompt_template: str | None = Field(default=None, description="file and content hash of the mentor's prompt")
     saw_gold: bool = Field(description="the mentor was shown the reference answer")
-    raw_reply: str | None = Field(default=None, description="as written, or what came of a reply that broke off; None when nothing came")
+    raw_reply: str | None = Field(
+        default=None, description="as written, or what came of a reply that broke off; None when nothing came"
+    )
     parse_status: ParseStatus
-    error: str | None = Field(default=None, description="what failed; with a parsed reply: what is wrong with it all the same, such as being cut off")
+    error: str | None = Field(
+        default=None, description="what failed; with a parsed reply: what is wrong with it all the same, such as being cut off"
+    )
     location: str | None = Field(default=None, description="the first wrong step, in the task's terms")
     error_type: str | None = None
     claim: str | None = Field(default=None, description="the diagnosis in words")
