@@ -347,8 +347,8 @@ def test_function_problems_are_split_posed_and_graded(tmp_path: Path) -> None:
 def test_programs_from_a_file_with_a_heldout_file(tmp_path: Path) -> None:
     heldout = tmp_path / "heldout.jsonl"
     heldout.write_text(json.dumps(STDIO_ROWS[0]))
-    made = task(tmp_path, STDIO_ROWS, shape="stdio", solution_column="code", heldout_path=str(heldout))
-    assert (len(made.problems("train")), len(made.problems("heldout")), made.num_excluded) == (3, 1, 1)
+    made = task(tmp_path, STDIO_ROWS, shape="stdio", solution_column="code", heldout_path=str(heldout), overlap="drop")
+    assert (len(made.problems("train")), len(made.problems("heldout")), made.num_overlapping) == (3, 1, 1)
     check_canaries(made)
     problem = made.problems("heldout")[0]
     assert made.verify(problem, "```python\nprint(int(input()))\n```", "eos").is_correct is True
@@ -413,11 +413,11 @@ def test_a_task_has_to_have_a_canary() -> None:
 @pytest.mark.parametrize(
     ("line", "settings", "says"),
     [
-        ("{", {}, "JSON object on line 1"),
-        ("[1]", {}, r"found \[1\]"),
+        ("{", {}, "Expected json rows in .* found a mistake"),
+        ("[1]", {}, "it does not hold a list of objects"),
         ("", {}, "found none"),
         ('{"promt": "x"}', {}, "column `prompt`.*did you mean `promt`"),
-        ('{"prompt": "x", "test": ""}', {}, "text in `test`"),
+        ('{"prompt": "x", "test": "", "entry_point": "f"}', {}, "text in `test`"),
         ('{"prompt": "x", "test": "y", "entry_point": "f", "canonical_solution": 3}', {}, "text in `canonical_solution`"),
         ('{"prompt": "x", "inputs": ["1"], "outputs": [1]}', {"shape": "stdio"}, "list of texts in `outputs`"),
         (
@@ -436,7 +436,7 @@ def test_rows_that_cannot_be_used_are_refused(tmp_path: Path, line: str, setting
 
 
 def test_settings_are_checked(tmp_path: Path) -> None:
-    with pytest.raises(TaskError, match="Expected a JSONL file"):
+    with pytest.raises(TaskError, match="Expected a file at"):
         CodeTask(CodeSettings(path=str(tmp_path / "none.jsonl")))
     with pytest.raises(ValidationError, match="extra"):
         CodeSettings(path="x", timeout=3)  # type: ignore[call-arg]
