@@ -15,7 +15,7 @@ demo: $(VENV)/.installed
 	$(DEMO_ENV) $(BIN)/mentor-audit demo --out $(OUT)
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
