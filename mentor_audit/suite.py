@@ -25,6 +25,7 @@ from mentor_audit.protocols import Task
 from mentor_audit.store import Store
 from mentor_audit.tasks import load_task, settings_model, task_class
 from mentor_audit.tasks.canaries import HasCanaries, check_canaries
+from mentor_audit.tasks.reading import READERS
 
 if TYPE_CHECKING:
     from mentor_audit.training import MentorGRPOTrainer
@@ -132,7 +133,7 @@ def train_run(config: SuiteConfig, arm: str, seed: int, *, resume: bool = False,
             "config_hash": config.hash(),
             "learner_loaded": asdict(info),
             "warm_up": _warm_up_facts(folder),
-            "notes": config.suite.notes,
+            "notes": [*config.suite.notes, *task_notes(task)],
         },
         before_step=_evaluator(config, name, seed, say),
     )
@@ -150,8 +151,13 @@ def validate(config: SuiteConfig) -> list[str]:
     Raises ConfigError or TaskError for settings that can't be.
     """
     notes = []
-    task_settings(config)
+    found = task_settings(config)
     kind = task_class(config.task.name)
+    path = getattr(found, "path", None)
+    if path is None or Path(path).exists() or Path(path).suffix.lower() in READERS:
+        notes += task_notes(make_task(config))
+    else:
+        notes.append(f"data set `{path}` is looked up when training starts")
     knows_steps = all(hasattr(kind, method) for method in ("first_error", "instruction_for", "altered", "fits"))
     asking: list[str] = [arm for arm in config.suite.arms if arm in ARMS_WITH_TRUTH]
     if config.mentor.kind == "scripted":
@@ -185,6 +191,20 @@ def validate(config: SuiteConfig) -> list[str]:
                 raise ConfigError(f"Expected the {role}'s model in the folder {model}, found no such folder. Check the path.")
             notes.append(f"{role} model `{model}` is looked up when training starts")
     grpo_config(config, config.suite.seeds[0], Path(config.store.path) / "work" / "validate", dry=True)
+    return notes
+
+
+def task_notes(task: Task) -> list[str]:
+    """What a task left out when it read its data, each kind with its count."""
+    unscorable: dict[str, str] = getattr(task, "unscorable", {})
+    notes = []
+    if unscorable:
+        first, why = next(iter(unscorable.items()))
+        notes.append(f"{len(unscorable)} problems are left out because no answer could be scored; the first, {first}: {why}")
+    if number := getattr(task, "num_overlapping", 0):
+        notes.append(f"{number} training problems are left out because they repeat a held-out one")
+    if number := getattr(task, "num_unsupported", 0):
+        notes.append(f"{number} problems are left out because they can't be posed")
     return notes
 
 

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from mentor_audit.config import parse_config
 from mentor_audit.errors import ConfigError, TaskError
 from mentor_audit.protocols import Answer, Verdict, VerifiesBatches
+from mentor_audit.suite import validate
 from mentor_audit.tasks import load_task, settings_model
 from mentor_audit.tasks.canaries import HasCanaries, check_canaries
 from mentor_audit.tasks.prompting import fence_marker, instructed_prompt, placebo
@@ -186,3 +188,17 @@ def test_a_placebo_has_the_length_of_what_it_replaces() -> None:
     text = placebo("one two three four five six seven", random.Random(1))
     assert len(text.split()) == 7
     assert placebo("a b", random.Random(1)) != placebo("a b c d e f g h", random.Random(1))
+
+
+def test_validate_says_how_much_of_the_data_is_left_out(tmp_path: Path) -> None:
+    rows = [*ROWS, {"prompt": "a cut one", "answer": "\\frac{1}{"}]
+    values = {"task": {"name": "table", "path": str(write(tmp_path / "rows.jsonl", rows))}, "learner": {"model": "some/model"}}
+    assert [
+        n for n in validate(parse_config(values)) if n.startswith("1 problems are left out because no answer could be scored")
+    ]
+    values["task"] |= {"heldout_path": values["task"]["path"], "overlap": "drop"}
+    values["task"]["path"] = str(write(tmp_path / "train.jsonl", [*ROWS[:2], {"prompt": "another with 77", "answer": "1"}]))
+    assert "2 training problems are left out because they repeat a held-out one" in validate(parse_config(values))
+    values["task"]["path"] = str(tmp_path / "none.jsonl")
+    with pytest.raises(TaskError, match=r"found none\. Check task\.path"):
+        validate(parse_config(values))
