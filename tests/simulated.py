@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from mentor_audit.records import REGISTRY_TABLES, TRAJECTORY_TABLES
 from mentor_audit.schema import arrow_schema
-from mentor_audit.store.reader import SQL
+from mentor_audit.store.reader import make_views_over_raw
 
 RESPONDING = ("resample", "resample_flops", "retry", "verdict_only", "placebo", "shuffled_other", "wrong", "oracle", "mentor")
 CALLING = ("placebo", "shuffled_other", "wrong", "mentor")
@@ -103,13 +103,12 @@ class SimulatedStore:
         for table in (*REGISTRY_TABLES, *TRAJECTORY_TABLES):
             name = table if table in REGISTRY_TABLES else f"{table}_raw"
             self._connection.register(name, as_arrow(table, rows.get(table, [])))
-        for path in sorted((SQL / "views").iterdir(), key=lambda p: p.name):
-            self._connection.execute(path.read_text())
+        make_views_over_raw(self._connection)
 
     def arrow(self, text: str, versions: dict[str, int] | None = None) -> pa.Table:
         return self._connection.sql(text).to_arrow_table()
 
-    def versions(self) -> dict[str, int]:
+    def versions(self, *, pinned: bool = False) -> dict[str, int]:
         return dict.fromkeys(TRAJECTORY_TABLES, 7)
 
 

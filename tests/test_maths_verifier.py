@@ -21,7 +21,7 @@ def verifier() -> Iterator[MathVerifier]:
         ("5", "First \\boxed{5}. That is wrong; it is \\boxed{7}.", False, "incorrect"),
         ("5", "\\boxed{5} then \\boxed{7", False, "no_answer"),
         ("5", "I do not know.", False, "no_answer"),
-        ("5", "The answer is clearly five\nor so", False, "no_answer"),
+        ("5", "I would say that it is five\nor so", False, "no_answer"),
         ("5", "5", True, "correct"),
         ("\\frac13", "$\\frac{1}{3}$", True, "correct"),
         ("\\frac13", "\\frac14", False, "incorrect"),

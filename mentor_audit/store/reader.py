@@ -81,7 +81,7 @@ def live_files(root: Path, versions: Mapping[str, int] | None = None) -> dict[st
 
 
 def make_views(connection: duckdb.DuckDBPyConnection, files: Mapping[str, list[str]], registry: Mapping[str, pa.Table]) -> None:
-    """Raw relations over the files, then the views in sql/views, in their order."""
+    """Raw relations over the files, then the views."""
     for name, rows in registry.items():
         connection.register(f"{name}_registry", rows)
         connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {name}_registry")
@@ -90,6 +90,11 @@ def make_views(connection: duckdb.DuckDBPyConnection, files: Mapping[str, list[s
             connection.execute(f"CREATE VIEW {table}_raw AS {_raw(table, files[table])}")
     except duckdb.Error as error:
         raise translate(error) from error
+    make_views_over_raw(connection)
+
+
+def make_views_over_raw(connection: duckdb.DuckDBPyConnection) -> None:
+    """The views over whole steps, and what stands on them, where the relations `<table>_raw` and those of the registry are there."""
     whole, *views = sorted_sql(SQL / "views")
     connection.execute(whole.read_text(encoding="utf-8"))
     (hidden,) = connection.execute("SELECT count(*) FROM hidden_unit").fetchall()[0]

@@ -137,6 +137,8 @@ def _ranges(a: Ranges, b: Ranges) -> bool | None:
 def _sets(a: sympy.Set, b: sympy.Set) -> bool | None:
     if a == b:
         return True
+    if sympy.EmptySet in (a, b):
+        return (b if a is sympy.EmptySet else a).is_empty
     pieces = [
         sorted(s.args if isinstance(s, sympy.Union) else [s], key=lambda p: sympy.default_sort_key(p.inf.evalf())) for s in (a, b)
     ]
