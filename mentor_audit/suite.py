@@ -153,11 +153,6 @@ def validate(config: SuiteConfig) -> list[str]:
     notes = []
     found = task_settings(config)
     kind = task_class(config.task.name)
-    path = getattr(found, "path", None)
-    if path is None or Path(path).exists() or Path(path).suffix.lower() in READERS:
-        notes += task_notes(make_task(config))
-    else:
-        notes.append(f"data set `{path}` is looked up when training starts")
     knows_steps = all(hasattr(kind, method) for method in ("first_error", "instruction_for", "altered", "fits"))
     asking: list[str] = [arm for arm in config.suite.arms if arm in ARMS_WITH_TRUTH]
     if config.mentor.kind == "scripted":
@@ -191,6 +186,11 @@ def validate(config: SuiteConfig) -> list[str]:
                 raise ConfigError(f"Expected the {role}'s model in the folder {model}, found no such folder. Check the path.")
             notes.append(f"{role} model `{model}` is looked up when training starts")
     grpo_config(config, config.suite.seeds[0], Path(config.store.path) / "work" / "validate", dry=True)
+    path = getattr(found, "path", None)
+    if path is None or Path(path).exists() or Path(path).suffix.lower() in READERS:
+        notes += task_notes(make_task(config))
+    else:
+        notes.append(f"data set `{path}` is looked up when training starts")
     return notes
 
 
@@ -261,6 +261,10 @@ def learner_folder(config: SuiteConfig, progress: Report | None = None) -> Path 
     settings = _warm_up_settings(config)
     folder = Path(config.store.path) / "models" / f"embedded-{settings.hash()}"
     folder.parent.mkdir(parents=True, exist_ok=True)
+    while (
+        int(os.environ.get("RANK", "0")) > 0 and not folder.exists()
+    ):  # other ranks save no whole model; the launcher ends them with rank 0
+        time.sleep(0.1)
     with filelock.FileLock(f"{folder}.lock"):
         say = progress or (lambda news: None)
         return warm_up(folder, settings, lambda step, steps: say(RunProgress("warm-up", step, steps, "warming up the learner")))
