@@ -1,66 +1,27 @@
-"""Presets on small files of the data sets' shapes: columns, where the answer stands, prompt, verdict. The rows are our own."""
+"""Presets on small files of the data sets' shapes: columns, where the answer stands, prompt, verdict, and what the hub is asked for."""
 
-import base64
-import json
-import os
-import pickle
-import zlib
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from preset_rows import NAMES, answer, livecodebench, maths_rows, mbpp, question, write
 from pydantic import ValidationError
 
-from mentor_audit.config import parse_config
+from mentor_audit.config import load_config
 from mentor_audit.errors import TaskError
 from mentor_audit.suite import validate
-from mentor_audit.tasks import load_task
+from mentor_audit.tasks import load_task, settings_model
 from mentor_audit.tasks.presets import CODE, MATHS, STEPS
+from mentor_audit.tasks.reading import read_rows
+from mentor_audit.tasks.table import read_gold
 
-NAMES = ["Ann", "Ben", "Cleo", "Dan", "Eve", "Finn"]
-
-
-def question(i: int) -> str:
-    return f"{NAMES[i]} has {i + 2} bags with {i + 3} marbles in each. How many marbles does {NAMES[i]} have?"
-
-
-def answer(i: int) -> int:
-    return (i + 2) * (i + 3)
-
-
-def solution(i: int) -> str:
-    return f"There are ${i + 2} \\cdot {i + 3}$ of them, not \\boxed{{{i}}}, so the answer is $\\boxed{{{answer(i)}}}$."
-
-
-def rows(preset: str) -> list[dict[str, Any]]:
-    made: dict[str, Any] = {
-        "gsm8k": lambda i: {"question": question(i), "answer": f"{i + 2}*{i + 3}=<<{i + 2}*{i + 3}={answer(i)}>>{answer(i)}\n#### {answer(i)}"},
-        "math": lambda i: {"problem": question(i), "level": "Level 1", "solution": solution(i), "type": "Algebra"},
-        "math500": lambda i: {"problem": question(i), "solution": solution(i), "answer": str(answer(i)), "subject": "Algebra", "level": 1, "unique_id": f"test/{i}"},
-        "amc": lambda i: {"id": i, "problem": question(i), "answer": float(answer(i)), "url": "u"},
-        "aime": lambda i: {"id": i, "problem": question(i), "solution": solution(i), "answer": f"{answer(i):03d}", "url": "u"},
-        "omni_math": lambda i: {"domain": ["Algebra"], "difficulty": 2.0, "problem": question(i), "solution": solution(i), "answer": str(answer(i)), "source": "s"},
-        "deepmath": lambda i: {"question": question(i), "final_answer": str(answer(i)), "difficulty": 1.0, "topic": "t", "r1_solution_1": "long"},
-        "big_math": lambda i: {"problem": question(i), "answer": str(answer(i)), "source": "s", "domain": ["d"], "llama8b_solve_rate": 0.5},
-        "dapo_17k": lambda i: {"data_source": "d", "prompt": [{"role": "user", "content": question(i)}], "ability": "MATH", "reward_model": {"ground_truth": str(answer(i)), "style": "rule"}, "extra_info": {"index": str(i)}},
-    }  # fmt: skip
-    return [made[preset](i) for i in range(len(NAMES))]
-
-
-def write(path: Path, found: list[dict[str, Any]]) -> str:
-    if path.suffix == ".parquet":
-        pq.write_table(pa.Table.from_pylist(found), path)
-    else:
-        path.write_text("\n".join(json.dumps(row) for row in found))
-    return str(path)
+PRESETS = [*(("table", name) for name in MATHS), *(("code", name) for name in CODE)]
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
 @pytest.mark.parametrize("preset", MATHS)
 def test_a_maths_preset_reads_poses_and_grades(tmp_path: Path, preset: str, suffix: str) -> None:
-    task: Any = load_task("table", {"preset": preset, "path": write(tmp_path / f"rows{suffix}", rows(preset))})
+    task: Any = load_task("table", {"preset": preset, "path": write(tmp_path / f"rows{suffix}", maths_rows(preset))})
     problems = task.problems("train") + task.problems("heldout")
     assert {(p.row.prompt, p.row.gold) for p in problems} == {(question(i), str(answer(i))) for i in range(len(NAMES))}
     for problem in problems[:2]:
@@ -70,99 +31,162 @@ def test_a_maths_preset_reads_poses_and_grades(tmp_path: Path, preset: str, suff
         assert problem.prompt == [{"role": "user", "content": posed}]
 
 
-def test_every_other_setting_wins_over_the_preset(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "rows.jsonl", [{**row, "question": row["question"], "other": row["question"]} for row in rows("gsm8k")]
-    )
-    task: Any = load_task(
-        "table", {"preset": "gsm8k", "path": path, "template": "{problem}!", "chat": False, "prompt_column": "other"}
-    )
-    assert task.problems("train")[0].prompt == task.problems("train")[0].row.prompt + "!"
+@pytest.mark.parametrize(
+    ("text", "answer_is", "gold"),
+    [
+        ("48/2=<<48/2=24>>24\n#### 72", "after_hashes", "72"),
+        ("#### 1\nno: #### 2,125 ", "after_hashes", "2,125"),
+        ("72", "after_hashes", ""),
+        ("\\boxed{1}, then $\\boxed{\\frac{1}{\\sqrt{2}}}$.", "last_box", "\\frac{1}{\\sqrt{2}}"),
+        ("The answer is 72", "last_box", ""),
+        ("142.0", "whole_number", "142"),
+        ("025", "whole_number", "25"),
+        ("000", "whole_number", "0"),
+        ("9007199254740993", "whole_number", "9007199254740993"),
+        ("-3.0", "whole_number", "-3"),
+        ("12.5", "whole_number", ""),
+        ("none", "whole_number", ""),
+        (" \\frac{1}{2}\n", "whole", "\\frac{1}{2}"),
+    ],
+)
+def test_where_the_answer_stands(text: str, answer_is: str, gold: str) -> None:
+    assert read_gold(text, answer_is) == gold
 
 
-@pytest.mark.parametrize(("name", "preset", "near"), [("table", "gsm8", "gsm8k"), ("code", "mbp", "mbpp")])
-def test_an_unknown_preset_names_the_nearest(name: str, preset: str, near: str) -> None:
-    with pytest.raises(ValidationError, match=f"did you mean `{near}`"):
-        load_task(name, {"preset": preset})
+def test_dapos_messages_are_posed_as_they_are_and_its_answer_line_is_read(tmp_path: Path) -> None:
+    found = maths_rows("dapo_17k")
+    asks = "Solve it step by step. The last line should be of the form Answer: $Answer (without quotes).\n\nWhat is {1, 2}\u2028of 3?"
+    found[0]["prompt"] = [{"role": "system", "content": "{problem}"}, {"role": "user", "content": asks}]
+    settings = {"preset": "dapo_17k", "path": write(tmp_path / "rows.jsonl", found), "system_prompt": "Not this one."}
+    task: Any = load_task("table", settings)
+    (problem,) = (p for p in task.problems("train") + task.problems("heldout") if p.row.prompt == asks)
+    assert problem.prompt == found[0]["prompt"] and problem.row.gold == "6"
+    assert task.verify(problem, "2 times 3.\nAnswer: $6$", "eos").is_correct is True
+    assert task.verify(problem, "2 times 3.\nAnswer: 5", "eos").is_correct is False
 
 
-@pytest.mark.parametrize(("name", "preset"), [*(("table", p) for p in MATHS), *(("code", p) for p in CODE)])
-def test_settings_with_a_preset_and_nothing_else_are_valid(name: str, preset: str) -> None:
-    validate(parse_config({"task": {"name": name, "preset": preset}, "learner": {"model": "some/model"}}))
+def test_csv_cells_are_text_as_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('id,problem,answer\n1,"one\ntwo",025\n2,three,123456789012345678901234567890\n3,four,1e2\n')
+    assert read_rows(str(path), "train") == [
+        {"id": "1", "problem": "one\ntwo", "answer": "025"},
+        {"id": "2", "problem": "three", "answer": "123456789012345678901234567890"},
+        {"id": "3", "problem": "four", "answer": "1e2"},
+    ]
 
 
-def mbpp(i: int) -> dict[str, Any]:
-    return {
-        "task_id": i,
-        "text": f"Write a function to add {i} to a number, as {NAMES[i]} does.",
-        "code": f"import math\ndef helper(x):\n    return x\ndef add_{i}(x):\n    return helper(x) + {i}",
-        "test_list": [f"assert add_{i}(1) == {i + 1}", f"assert math.isclose(add_{i}(0.5), {i + 0.5})"],
-        "test_setup_code": "import math",
-        "challenge_test_list": [],
-    }
-
-
-def test_mbpp_is_graded_by_its_asserts(tmp_path: Path) -> None:
-    task: Any = load_task("code", {"preset": "mbpp", "path": write(tmp_path / "rows.parquet", [mbpp(i) for i in range(4)])})
-    problem = next(p for p in task.problems("train") + task.problems("heldout") if "add 2" in p.row.prompt)
-    assert "assert add_2(1) == 3" in problem.row.prompt
-    assert "isclose" not in problem.row.prompt, "one test shows the function's name; the others stay hidden"
-    assert [c.expected_is_correct for c in task.canaries()] == [True, False, True, False]
-    assert task.verify(problem, "```python\ndef add_2(x):\n    return x + 2\n```", "eos").is_correct is True
-    assert task.verify(problem, "```python\ndef add_2(x):\n    return 3\n```", "eos").is_correct is False
-
-
-def packed(cases: Any) -> str:
-    return base64.b64encode(zlib.compress(pickle.dumps(cases))).decode()
-
-
-def livecodebench(i: int, testtype: str = "stdin") -> dict[str, Any]:
-    public = [{"input": "1\n", "output": f"{i + 1}\n", "testtype": testtype}]
-    hidden = [{"input": "5\n", "output": f"{i + 5}\n", "testtype": testtype}]
-    return {
-        "question_title": "t", "question_content": f"Read a number, print it plus {i}, for {NAMES[i]}.", "platform": "p", "question_id": str(i),
-        "contest_id": "c", "contest_date": "2026-01-01", "starter_code": "", "difficulty": "easy",
-        "public_test_cases": json.dumps(public), "private_test_cases": packed(json.dumps(hidden)), "metadata": "{}",
-    }  # fmt: skip
-
-
-def test_livecodebench_is_graded_by_shown_and_hidden_cases(tmp_path: Path) -> None:
-    found = [livecodebench(0), livecodebench(1), livecodebench(2), livecodebench(3, "functional")]
-    found[1]["private_test_cases"] = json.dumps([{"input": "7\n", "output": "8\n", "testtype": "stdin"}])
-    task: Any = load_task("code", {"preset": "livecodebench", "path": write(tmp_path / "rows.jsonl", found)})
-    problems = task.problems("train") + task.problems("heldout")
-    assert (len(problems), task.num_unsupported) == (3, 1)
-    problem = next(p for p in problems if "plus 2" in p.row.prompt)
-    assert task.verify(problem, "```python\nprint(int(input()) + 2)\n```", "eos").is_correct is True
-    assert task.verify(problem, "```python\nprint(3)\n```", "eos").is_correct is False, "it passes the case that is shown"
-
-
-class Hostile:
-    def __reduce__(self) -> Any:
-        return os.mkdir, (os.environ["HOSTILE_FOLDER"],)
-
-
-def test_packed_cases_that_want_to_run_something_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOSTILE_FOLDER", str(tmp_path / "made"))
-    row = {**livecodebench(0), "private_test_cases": packed(Hostile())}
-    with pytest.raises(TaskError, match="which is not text"):
-        load_task("code", {"preset": "livecodebench", "path": write(tmp_path / "rows.jsonl", [row])})
-    assert not (tmp_path / "made").exists()
+def test_a_row_without_an_answer_where_it_should_stand_is_left_out_and_named(tmp_path: Path) -> None:
+    found = [*maths_rows("gsm8k"), {"question": "How many are none of them?", "answer": "No hashes: 7"}]
+    task: Any = load_task("table", {"preset": "gsm8k", "path": write(tmp_path / "rows.jsonl", found)})
+    assert len(task.problems("train") + task.problems("heldout")) == len(NAMES)
+    assert list(task.unscorable.values()) == ["no answer where task.answer_is = 'after_hashes' looks for one"]
 
 
 @pytest.mark.parametrize(
     ("preset", "change", "says"),
     [
-        ("mbpp", {"test_list": []}, "Expected a list of texts in `test_list` of row 0"),
-        ("mbpp", {"code": None}, "it names the function"),
-        ("mbpp", {"code": "def other(x): pass"}, "call a function that its solution defines"),
-        ("mbpp", {"code": "def add("}, "Expected Python in the solution"),
-        ("livecodebench", {"private_test_cases": "?"}, "Expected test cases in `private_test_cases` of row 0"),
-        ("livecodebench", {"public_test_cases": "[1]"}, "Expected cases with input and output"),
-        ("livecodebench", {"public_test_cases": "", "private_test_cases": ""}, "Expected test cases in row 0"),
+        ("gsm8k", {"question": " "}, "Expected text or chat messages in `question` .* of row 0"),
+        ("gsm8k", {"question": 3}, "found 3 and"),
+        ("gsm8k", {"answer": None}, "an answer, text or number, in `answer` of row 0 .* and None"),
+        (
+            "gsm8k",
+            {"answer": "72"},
+            "found none in 1 rows.* no answer where task.answer_is = 'after_hashes'.* Set task.answer_column",
+        ),
+        ("math", {"solution": "It is 72."}, "found none in 1 rows"),
+        ("aime", {"answer": "12.5"}, "no answer where task.answer_is = 'whole_number'"),
+        ("omni_math", {"answer": ["1", "2"]}, "an answer, text or number"),
+        ("deepmath", {"final_answer": ""}, "found none in 1 rows"),
+        ("dapo_17k", {"prompt": []}, r"found \[\]"),
+        ("dapo_17k", {"prompt": ["text"]}, "found \\['text'\\]"),
+        ("dapo_17k", {"prompt": [{"content": "no role"}]}, "Expected text or chat messages in `prompt`"),
+        ("dapo_17k", {"prompt": [{"role": "user", "content": None}]}, "Expected text or chat messages in `prompt`"),
+        ("dapo_17k", {"reward_model": {"style": "rule"}}, "an answer, text or number, in `reward_model.ground_truth` of row 0"),
+        ("dapo_17k", {"reward_model": {"ground_truth": {"value": 1}}}, "found .* and {'value': 1}"),
     ],
 )
-def test_code_rows_that_can_not_be_used_are_refused(tmp_path: Path, preset: str, change: dict[str, Any], says: str) -> None:
-    row = (mbpp(0) if preset == "mbpp" else livecodebench(0)) | change
+def test_maths_rows_that_can_not_be_used_are_refused(tmp_path: Path, preset: str, change: dict[str, Any], says: str) -> None:
+    row = maths_rows(preset)[0] | change
     with pytest.raises(TaskError, match=says):
-        load_task("code", {"preset": preset, "path": write(tmp_path / "rows.jsonl", [row])})
+        load_task("table", {"preset": preset, "path": write(tmp_path / "rows.jsonl", [row])})
+
+
+def test_a_missing_column_names_the_nearest_and_the_setting(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.jsonl", [{"questoin": "What?", "answer": "#### 1"}])
+    with pytest.raises(TaskError, match=r"column `question` .*did you mean `questoin`.*Set task.prompt_column"):
+        load_task("table", {"preset": "gsm8k", "path": path})
+    path = write(tmp_path / "cases.jsonl", [{k: v for k, v in livecodebench(0).items() if k != "private_test_cases"}])
+    with pytest.raises(TaskError, match=r"column `private_test_cases` .*Set task.outputs_column"):
+        load_task("code", {"preset": "livecodebench", "path": path})
+
+
+@pytest.mark.parametrize(("name", "preset"), PRESETS)
+def test_every_other_setting_wins_over_the_preset(name: str, preset: str) -> None:
+    other: dict[str, Any] = {"show_tests": 7, "answer_is": "whole", "shape": "stdio"}
+    for setting, value in {**MATHS, **CODE}[preset].items():
+        wanted = other.get(setting, f"other {value}")
+        made = settings_model(name).model_validate({"preset": preset, setting: wanted})
+        assert getattr(made, setting) == wanted != value
+        rest = set({**MATHS, **CODE}[preset]) - {setting}
+        assert all(getattr(made, key) == {**MATHS, **CODE}[preset][key] for key in rest)
+
+
+def test_a_file_has_no_splits_and_a_mirror_has_those_of_the_data_set(tmp_path: Path) -> None:
+    made: Any = settings_model("table").model_validate({"preset": "gsm8k", "path": str(tmp_path / "rows.jsonl")})
+    assert (made.config_name, made.train_split, made.heldout_split) == (None, "train", None)
+    made = settings_model("table").model_validate({"preset": "gsm8k", "path": "someone/gsm8k"})
+    assert (made.path, made.config_name, made.heldout_split) == ("someone/gsm8k", "main", "test")
+
+
+@pytest.mark.parametrize(
+    ("name", "preset", "near"), [("table", "gsm8", "gsm8k"), ("code", "mbp", "mbpp"), ("table", ["gsm8k"], "gsm8k")]
+)
+def test_an_unknown_preset_names_the_nearest(name: str, preset: Any, near: str) -> None:
+    with pytest.raises(ValidationError, match=f"did you mean `{near}`"):
+        load_task(name, {"preset": preset})
+
+
+HUB = {
+    "gsm8k": ("openai/gsm8k", "main", "train", "test"),
+    "math": ("DigitalLearningGmbH/MATH-lighteval", None, "train", "test"),
+    "math500": ("HuggingFaceH4/MATH-500", None, "test", None),
+    "amc": ("AI-MO/aimo-validation-amc", None, "train", None),
+    "aime": ("AI-MO/aimo-validation-aime", None, "train", None),
+    "omni_math": ("KbsdJames/Omni-MATH", None, "test", None),
+    "deepmath": ("zwhe99/DeepMath-103K", None, "train", None),
+    "big_math": ("SynthLabsAI/Big-Math-RL-Verified", None, "train", None),
+    "dapo_17k": ("BytedTsinghua-SIA/DAPO-Math-17k", None, "train", None),
+    "mbpp": ("google-research-datasets/mbpp", "full", "train", "test"),
+    "livecodebench": ("lighteval/code_generation_lite", "release_latest", "test", None),
+}
+"""Preset -> id, configuration, training split, held-out split; None: the held-out problems are drawn from the training split."""
+
+
+@pytest.mark.parametrize(("name", "preset"), PRESETS)
+def test_the_hub_is_asked_for_the_splits_that_the_data_set_has(monkeypatch: pytest.MonkeyPatch, name: str, preset: str) -> None:
+    path, config_name, train, heldout = HUB[preset]
+    made = {"mbpp": mbpp, "livecodebench": livecodebench}
+    found = [made[preset](i) for i in range(4)] if preset in made else maths_rows(preset)
+    asked = []
+
+    def load_dataset(*arguments: Any, split: str) -> list[dict[str, Any]]:
+        asked.append((*arguments, split))
+        return found if heldout is None else found[:2] if split == heldout else found[2:]
+
+    monkeypatch.setattr("datasets.load_dataset", load_dataset)
+    task: Any = load_task(name, {"preset": preset})
+    assert asked == [(path, config_name, split) for split in (train, heldout) if split]
+    assert task.problems("heldout") and len(task.problems("train") + task.problems("heldout")) == len(found)
+
+
+@pytest.mark.parametrize(("name", "preset"), PRESETS)
+def test_settings_are_judged_without_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, preset: str) -> None:
+    def load_dataset(*arguments: Any, **keywords: Any) -> None:
+        raise AssertionError("validate reached for the hub")
+
+    monkeypatch.setattr("datasets.load_dataset", load_dataset)
+    path = tmp_path / "suite.toml"
+    path.write_text(
+        f'[task]\nname = "{name}"\npreset = "{preset}"\n\n[learner]\nmodel = "some/model"\n\n[store]\npath = "{tmp_path}/store"\n'
+    )
+    assert f"data set `{HUB[preset][0]}` is looked up when training starts" in validate(load_config(path))

@@ -1,11 +1,13 @@
 """The data sets of the field, as settings of `task.name = "table"` and `"code"`: columns, where the answer stands, prompt.
 
-A preset only fills in what the settings leave open, so `task.path` may name a local copy, and every other setting wins over it too.
+A preset only fills in what the settings leave open, so `task.path` may name a local copy or a mirror, and every other setting wins
+over it too.
 """
 
 from typing import Any
 
 from mentor_audit.config import nearest
+from mentor_audit.tasks.reading import is_file
 
 STEPS = "Solve the problem step by step. Put the final answer in \\boxed{}."
 
@@ -47,11 +49,13 @@ CODE: dict[str, dict[str, Any]] = {
         "show_tests": 1, "template": "{problem}\n\nAnswer with the whole function in one ```python block.",
     },
     "livecodebench": {
-        "path": "livecodebench/code_generation_lite", "train_split": "test", "shape": "livecodebench", "prompt_column": "question_content",
-        "inputs_column": "public_test_cases", "outputs_column": "private_test_cases", "solution_column": None,
+        "path": "lighteval/code_generation_lite", "config_name": "release_latest", "train_split": "test", "shape": "livecodebench",
+        "prompt_column": "question_content", "inputs_column": "public_test_cases", "outputs_column": "private_test_cases",
+        "solution_column": None,
         "template": f"{{problem}}\n\nRead from standard input, write to standard output. {PYTHON}",
     },
 }  # fmt: skip
+"""LiveCodeBench comes from lighteval's copy: livecodebench/code_generation_lite needs a loading script, which `datasets` no longer runs."""
 
 
 def of_preset(values: Any, known: dict[str, dict[str, Any]]) -> Any:
@@ -59,9 +63,9 @@ def of_preset(values: Any, known: dict[str, dict[str, Any]]) -> Any:
     preset = values.get("preset") if isinstance(values, dict) else None
     if preset is None:
         return values
-    if preset not in known:
+    if not isinstance(preset, str) or preset not in known:
         raise ValueError(f"expected preset to be one of {', '.join(known)}, found {preset!r}{nearest(str(preset), list(known))}")
     base = dict(known[preset])
-    if "path" in values:  # a local copy has no splits; where its held-out problems are is for the settings to say
+    if "path" in values and is_file(str(values["path"])):  # a file has no splits; where its held-out problems are is for the settings to say
         base = {k: v for k, v in base.items() if k not in ("config_name", "train_split", "heldout_split")}
     return {**base, **values}

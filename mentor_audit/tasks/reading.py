@@ -13,11 +13,15 @@ READERS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parque
 
 def read_rows(path: str, split: str, config_name: str | None = None) -> list[dict[str, Any]]:
     """Every row. `split` and `config_name` are of a Hugging Face data set; a file has neither. Raises TaskError in words."""
-    suffix = Path(path).suffix.lower()
-    rows = _of_file(Path(path), suffix) if suffix in READERS or Path(path).exists() else _of_hub(path, split, config_name)
+    rows = _of_file(Path(path)) if is_file(path) else _of_hub(path, split, config_name)
     if not rows:
         raise TaskError(f"Expected rows in {path}, found none. Check the file.")
     return rows
+
+
+def is_file(path: str) -> bool:
+    """A file or folder that is there, or a name that only a file has. Anything else is the id of a Hugging Face data set."""
+    return Path(path).suffix.lower() in READERS or Path(path).exists()
 
 
 def value(row: dict[str, Any], column: str) -> Any:
@@ -51,11 +55,11 @@ def _of_hub(path: str, split: str, config_name: str | None) -> list[dict[str, An
     return list(loaded)
 
 
-def _of_file(path: Path, suffix: str) -> list[dict[str, Any]]:
+def _of_file(path: Path) -> list[dict[str, Any]]:
     import pyarrow as pa
-    import pyarrow.csv
     import pyarrow.parquet
 
+    suffix = path.suffix.lower()
     if not path.exists():
         raise TaskError(f"Expected a file at {path}, found none. Check task.path; it is looked up from the working folder.")
     if suffix not in READERS:
@@ -64,11 +68,22 @@ def _of_file(path: Path, suffix: str) -> list[dict[str, Any]]:
         if suffix == ".parquet":
             return pa.parquet.read_table(path).to_pylist()
         if suffix == ".csv":
-            return pa.csv.read_csv(path).to_pylist()
+            return _of_csv(path)
         text = path.read_text(encoding="utf-8")
-        values = json.loads(text) if suffix == ".json" else [json.loads(line) for line in text.splitlines() if line.strip()]
+        values = json.loads(text) if suffix == ".json" else [json.loads(line) for line in text.split("\n") if line.strip()]
         if not isinstance(values, list) or not all(isinstance(v, dict) for v in values):
             raise ValueError("it does not hold a list of objects")
     except (OSError, ValueError, pa.ArrowException) as error:
         raise TaskError(f"Expected {READERS[suffix]} rows in {path}, found a mistake: {error}. Correct the file.") from error
     return values
+
+
+def _of_csv(path: Path) -> list[dict[str, Any]]:
+    """Every cell as the text that it is: 025 keeps its zero, a long number its digits. Quoted cells may hold line breaks."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    parse = csv.ParseOptions(newlines_in_values=True)
+    with csv.open_csv(path, parse_options=parse) as reader:
+        as_text = csv.ConvertOptions(column_types=dict.fromkeys(reader.schema.names, pa.string()))
+    return csv.read_csv(path, parse_options=parse, convert_options=as_text).to_pylist()

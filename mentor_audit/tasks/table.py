@@ -3,7 +3,8 @@
 import random
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal
+from numbers import Number
+from typing import Any, Literal, TypeGuard
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -142,12 +143,12 @@ class TableTask:
     def _problem(self, row: dict[str, Any], number: int, path: str, side: Any) -> TaskProblem:
         settings = self.settings
         posed, answer = value(row, settings.prompt_column), value(row, settings.answer_column)
-        messages = posed if isinstance(posed, list) and posed else None
-        text = messages[-1].get("content") if messages else posed
-        if not isinstance(text, str) or not text.strip() or answer is None:
+        messages = posed if is_chat(posed) else None
+        text = messages[-1]["content"] if messages else posed
+        if not isinstance(text, str) or not text.strip() or not isinstance(answer, str | Number):
             raise TaskError(
-                f"Expected text in `{settings.prompt_column}` and an answer in `{settings.answer_column}` of row {number} of {path}, found "
-                f"{posed!r} and {answer!r}. Correct or remove the row."
+                f"Expected text or chat messages in `{settings.prompt_column}` and an answer, text or number, in `{settings.answer_column}` of "
+                f"row {number} of {path}, found {posed!r:.200} and {answer!r:.80}. Correct or remove the row."
             )
         gold = read_gold(str(answer), settings.answer_is)
         mark = fingerprint(text, gold)
@@ -168,6 +169,15 @@ class TableTask:
         return TaskProblem(stored, prompt)
 
 
+def is_chat(posed: Any) -> TypeGuard[list[dict[str, Any]]]:
+    """At least one message, each with a role and a content in text."""
+    return (
+        isinstance(posed, list)
+        and bool(posed)
+        and all(isinstance(m, dict) and isinstance(m.get("role"), str) and isinstance(m.get("content"), str) for m in posed)
+    )
+
+
 def read_gold(text: str, answer_is: str) -> str:
     """The reference answer in its column's text; empty when it isn't there. `answer_is` as in TableSettings."""
     if answer_is == "after_hashes":
@@ -176,10 +186,8 @@ def read_gold(text: str, answer_is: str) -> str:
         found = extract(text)
         return (found.answer or "") if found.source == "box" else ""
     if answer_is == "whole_number":
-        try:
-            return str(int(float(text))) if float(text).is_integer() else ""
-        except ValueError:
-            return ""
+        number = plain_number(text)
+        return str(number) if number is not None and number.denominator == 1 else ""
     return text.strip()
 
 

@@ -8,10 +8,9 @@ livecodebench   JSON lists of cases; the hidden ones may be packed. Only cases o
 
 import ast
 import base64
-import binascii
-import io
 import json
-import pickle
+import pickletools
+import textwrap
 import zlib
 from typing import Any
 
@@ -24,19 +23,21 @@ from mentor_audit.tasks.sandbox.verify import FunctionTests
 
 def of_function(row: dict[str, Any], columns: Any, prompt: str, where: str) -> CodeProblem:
     tests = text(row, columns.tests_column, where)
-    return function_problem(prompt, tests, text(row, columns.entry_point_column, where), solution(row, columns, where))
+    return function_problem(
+        prompt, tests, text(row, columns.entry_point_column, where), optional_text(row, columns.solution_column, where)
+    )
 
 
 def of_asserts(row: dict[str, Any], columns: Any, prompt: str, where: str) -> CodeProblem:
     """The function is the one that the reference solution defines and the asserts call."""
-    asserts, reference = texts(row, columns.tests_column, where), solution(row, columns, where)
+    asserts, reference = texts(row, columns.tests_column, where), optional_text(row, columns.solution_column, where)
     if reference is None:
         raise TaskError(
             f"Expected a solution in `{columns.solution_column}` of {where}, found none: it names the function. Set the column."
         )
     entry_point = _called(asserts, reference, where)
-    setup = value(row, columns.setup_column) if columns.setup_column else None
-    body = "\n".join(f"    {line}" for statement in asserts for line in statement.splitlines())
+    setup = optional_text(row, columns.setup_column, where)
+    body = textwrap.indent("\n".join(ast.unparse(ast.parse(statement)) for statement in asserts), "    ")
     tests = f"{setup or ''}\n\ndef check(candidate):\n    {entry_point} = candidate\n{body}\n"
     return CodeProblem(FunctionTests(tests, entry_point, ""), (), function_program("", reference, entry_point).source)
 
@@ -47,18 +48,17 @@ def of_stdio(row: dict[str, Any], columns: Any, prompt: str, where: str) -> Code
         raise TaskError(
             f"Expected as many outputs as inputs in {where}, found {len(outputs)} and {len(inputs)}. Correct the row."
         )
-    return CodeProblem(None, tuple(zip(inputs, outputs, strict=True)), solution(row, columns, where))
+    return CodeProblem(None, tuple(zip(inputs, outputs, strict=True)), optional_text(row, columns.solution_column, where))
 
 
 def of_livecodebench(row: dict[str, Any], columns: Any, prompt: str, where: str) -> CodeProblem | None:
     """None: the problem calls a method of a class, which is not supported."""
     cases: list[tuple[str, str]] = []
     for column in (columns.inputs_column, columns.outputs_column):
-        packed = value(row, column)
-        for case in _cases(packed, column, where) if packed else []:
-            if case.get("testtype") != "stdin":
+        for case in _cases(value(row, column), column, where):
+            if case["testtype"] != "stdin":
                 return None
-            cases.append((str(case["input"]), str(case["output"])))
+            cases.append((case["input"], case["output"]))
     if not cases:
         raise TaskError(f"Expected test cases in {where}, found none. Remove the row.")
     return CodeProblem(None, tuple(cases), None)
@@ -78,10 +78,11 @@ def texts(row: dict[str, Any], column: str, where: str) -> list[str]:
     return found
 
 
-def solution(row: dict[str, Any], columns: Any, where: str) -> str | None:
-    found = value(row, columns.solution_column) if columns.solution_column else None
+def optional_text(row: dict[str, Any], column: str | None, where: str) -> str | None:
+    """None: the setting names no column, or the row has nothing there."""
+    found = value(row, column) if column else None
     if found is not None and not isinstance(found, str):
-        raise TaskError(f"Expected text in `{columns.solution_column}` of {where}, found {found!r:.80}. Correct the row.")
+        raise TaskError(f"Expected text in `{column}` of {where}, found {found!r:.80}. Correct the row.")
     return found
 
 
@@ -91,7 +92,7 @@ def _called(asserts: list[str], reference: str, where: str) -> str:
         called = {
             n.func.id for a in asserts for n in ast.walk(ast.parse(a)) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
         }
-    except SyntaxError as error:
+    except (SyntaxError, ValueError) as error:  # ValueError: a null byte
         raise TaskError(
             f"Expected Python in the solution and tests of {where}, found a mistake: {error}. Correct or remove the row."
         ) from error
@@ -103,26 +104,39 @@ def _called(asserts: list[str], reference: str, where: str) -> str:
     return both[-1]
 
 
-def _cases(packed: Any, column: str, where: str) -> list[dict[str, Any]]:
-    """JSON, or JSON as text that was pickled, compressed and written in base64. Unpickling builds nothing but text."""
+def _cases(packed: Any, column: str, where: str) -> list[dict[str, str]]:
+    """JSON, or JSON as text that was pickled, compressed and written in base64."""
     try:
+        if not isinstance(packed, str):
+            raise ValueError(f"{packed!r:.80}")
         if not packed.lstrip().startswith("["):
-            packed = _OnlyText(io.BytesIO(zlib.decompress(base64.b64decode(packed, validate=True)))).load()
+            packed = _pickled_text(zlib.decompress(base64.b64decode(packed, validate=True)))
         found = json.loads(packed)
-    except (ValueError, AttributeError, binascii.Error, zlib.error, pickle.UnpicklingError, EOFError) as error:
+    except (ValueError, zlib.error) as error:
         raise TaskError(
             f"Expected test cases in `{column}` of {where}, found something else: {error}. Correct or remove the row."
         ) from error
-    if not isinstance(found, list) or not all(isinstance(case, dict) and {"input", "output"} <= set(case) for case in found):
+    names = ("input", "output", "testtype")
+    if not isinstance(found, list) or not all(
+        isinstance(c, dict) and all(isinstance(c.get(n), str) for n in names) for c in found
+    ):
         raise TaskError(
-            f"Expected cases with input and output in `{column}` of {where}, found others. Correct or remove the row."
+            f"Expected cases with {', '.join(names)} in text in `{column}` of {where}, found others. Correct or remove the row."
         )
     return found
 
 
-class _OnlyText(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"it wants {module}.{name}, which is not text")
+def _pickled_text(data: bytes) -> str:
+    """The text in the pickle of one text. The pickle is read, not run: raises ValueError at the first opcode for anything else."""
+    found = []
+    for opcode, argument, _ in pickletools.genops(data):
+        if opcode.name in ("UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"):
+            found.append(argument)
+        elif opcode.name not in ("PROTO", "FRAME", "MEMOIZE", "PUT", "BINPUT", "STOP"):
+            raise ValueError(f"a pickle with {opcode.name}, which is not text")
+    if len(found) != 1:
+        raise ValueError(f"a pickle of {len(found)} texts")
+    return str(found[0])
 
 
 SHAPES = {"function": of_function, "asserts": of_asserts, "stdio": of_stdio, "livecodebench": of_livecodebench}

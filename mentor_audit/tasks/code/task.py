@@ -95,7 +95,7 @@ COLUMNS = {
     "function": ("tests_column", "entry_point_column"),
     "asserts": ("tests_column",),
     "stdio": ("inputs_column", "outputs_column"),
-    "livecodebench": ("inputs_column",),
+    "livecodebench": ("inputs_column", "outputs_column"),
 }
 """Settings that name the columns which a shape can't do without."""
 
