@@ -66,6 +66,6 @@ def of_preset(values: Any, known: dict[str, dict[str, Any]]) -> Any:
     if not isinstance(preset, str) or preset not in known:
         raise ValueError(f"expected preset to be one of {', '.join(known)}, found {preset!r}{nearest(str(preset), list(known))}")
     base = dict(known[preset])
-    if "path" in values and is_file(str(values["path"])):  # a file has no splits; where its held-out problems are is for the settings to say
+    if "path" in values and is_file(str(values["path"])):  # it has no splits; its held-out problems are for the settings to say
         base = {k: v for k, v in base.items() if k not in ("config_name", "train_split", "heldout_split")}
     return {**base, **values}
