@@ -25,7 +25,7 @@ from mentor_audit.protocols import Task
 from mentor_audit.store import Store
 from mentor_audit.tasks import load_task, settings_model, task_class
 from mentor_audit.tasks.canaries import HasCanaries, check_canaries
-from mentor_audit.tasks.reading import READERS
+from mentor_audit.tasks.reading import is_file
 
 if TYPE_CHECKING:
     from mentor_audit.training import MentorGRPOTrainer
@@ -187,7 +187,7 @@ def validate(config: SuiteConfig) -> list[str]:
             notes.append(f"{role} model `{model}` is looked up when training starts")
     grpo_config(config, config.suite.seeds[0], Path(config.store.path) / "work" / "validate", dry=True)
     path = getattr(found, "path", None)
-    if path is None or Path(path).exists() or Path(path).suffix.lower() in READERS:
+    if path is None or is_file(path):
         notes += task_notes(make_task(config))
     else:
         notes.append(f"data set `{path}` is looked up when training starts")

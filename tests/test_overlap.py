@@ -78,3 +78,4 @@ def test_overlap_is_refused_dropped_or_kept_as_the_settings_say() -> None:
         without_overlap(train, heldout, "refuse", "data.jsonl")
     assert without_overlap(train, heldout, "drop", "data.jsonl") == (train[:1], 1)
     assert without_overlap(train, heldout, "allow", "data.jsonl") == (train, 0)
+    assert without_overlap(train, train[:1], "allow", "data.jsonl") == (train[1:], 1), "the splits never share a fingerprint"

@@ -49,9 +49,14 @@ def without_overlap(
 ) -> tuple[list[TaskProblem], int]:
     """The problems to train on, and how many were left out.
 
-    `policy` refuse: raises TaskError when any training problem repeats a held-out one; drop: leaves it out; allow: keeps it.
+    `policy` refuse: raises TaskError when any training problem repeats a held-out one; drop: leaves it out; allow: keeps it, unless it is
+    the very same problem with the same answer: the two splits never share a fingerprint.
     """
-    found = [] if policy == "allow" else find_overlap(train, heldout)
+    if policy == "allow":
+        held_out = {p.row.fingerprint for p in heldout}
+        kept = [p for p in train if p.row.fingerprint not in held_out]
+        return kept, len(train) - len(kept)
+    found = find_overlap(train, heldout)
     if found and policy == "refuse":
         first = max(found, key=lambda overlap: overlap.similarity)
         raise TaskError(
