@@ -47,10 +47,12 @@ def test_asserts_mean_what_they_say_in_any_form(tmp_path: Path) -> None:
 @pytest.mark.parametrize("preset", CODE)
 def test_code_that_repeats_a_heldout_problem_is_refused_dropped_or_kept(tmp_path: Path, preset: str) -> None:
     made: Any = mbpp if preset == "mbpp" else livecodebench
+    column = "text" if preset == "mbpp" else "question_content"
+    near = {**made(2), column: made(2)[column].upper()}
     settings = {
         "preset": preset,
         "path": write(tmp_path / "train.jsonl", [made(i) for i in range(3)]),
-        "heldout_path": write(tmp_path / "heldout.jsonl", [made(2), made(3)]),
+        "heldout_path": write(tmp_path / "heldout.jsonl", [near, made(3)]),
     }
     with pytest.raises(TaskError, match=r'found 1 of 3 training problems that repeat a held-out one.*task.overlap = "drop"'):
         load_task("code", settings)
