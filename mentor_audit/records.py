@@ -4,12 +4,15 @@ Trajectory tables (`table=False`: validated and frozen) live in Parquet; registr
 `schema.py` renders Arrow schemas, SQL DDL and JSON Schema from these classes.
 
 Conventions
-- Ids are text, deterministic and readable: `<run>.l<launch>.<t|e><step>.g<group>` is a group of launch, step and position
-  (`t` training, `e` evaluation); its attempts end in `.a<i>`, extra samples in `.x<i>`, its diagnosis in `.d<i>`, its
+- Ids are text, deterministic and readable: `<run>.l<launch>.<t|e|r><step>.g<group>` is a group of launch, step and position
+  (`t` training, `e` evaluation, `r` replay); its attempts end in `.a<i>`, extra samples in `.x<i>`, its diagnosis in `.d<i>`, its
   instruction in `.i<i>`, follow-ups in `.f<i>`. Writing the same step again gives the same ids.
 - `step` counts the optimizer updates that the policy had taken when it sampled (0 is the starting policy). The update that
-  follows is the `train_step` row of the same number.
-- `mode` is `train` or `eval`. (run_id, launch, step, mode) names one committed unit: whole or not there.
+  follows is the `train_step` row of the same number. In the modes `replay` and `audit`, which update nothing, it counts batches.
+- `mode` is `train`, `eval`, `replay` (a frozen policy: the failure bank, and every arm's answer to it) or `audit` (verdicts given
+  afterwards). (run_id, launch, step, mode) names one committed unit: whole or not there.
+- A run's `arm` is what it was trained with; `randomised`: each group has its own. Runs that train nothing are called `bank`,
+  `replay` and `audit` there.
 - None means "not known" or "does not apply", never 0 or False.
 - FLOPs are float64: sums overflow int64.
 """
@@ -21,9 +24,9 @@ from typing import Any, Literal
 from pydantic import ConfigDict, model_validator
 from sqlmodel import Field, SQLModel
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
-Mode = Literal["train", "eval"]
+Mode = Literal["train", "eval", "replay", "audit"]
 Role = Literal["attempt", "extra_sample", "follow_up", "eval"]
 AttemptStatus = Literal[
     "correct",
@@ -36,8 +39,10 @@ AttemptStatus = Literal[
 ]
 ParseStatus = Literal["ok", "repaired", "unparsable", "mentor_error"]
 Aspect = Literal["detection", "location", "cause", "fix"]
+RUNS_WITHOUT_TRAINING = ("bank", "replay", "audit")
+"""Arms, in the column of `run`, of runs that train nothing."""
 Payer = Literal["learner", "mentor", "eval", "audit"]
-Phase = Literal["rollout", "extra_sample", "mentor", "follow_up", "logprob", "optimizer", "eval", "calibration"]
+Phase = Literal["rollout", "extra_sample", "mentor", "follow_up", "logprob", "optimizer", "eval", "calibration", "audit"]
 
 
 class Row(SQLModel):
@@ -96,6 +101,15 @@ class AttemptGroup(StepRow):
     zero_reward_after: bool = Field(description="the same, over what GRPO was given after insertion")
     triggered: bool = Field(description="the arm acted on this group")
     trigger_reason: str = Field(description="why it did or did not")
+    arm: str | None = Field(default=None, description="what this group got; None: written before version 2, that of its run")
+    assignment_probability: float | None = Field(
+        default=None, gt=0, le=1, description="chance that this group got this arm; None: written before version 2"
+    )
+    source_group_id: str | None = Field(
+        default=None,
+        foreign_key="attempt_group.group_id",
+        description="in a replay: the bank's group whose failure is answered here; the counts are that group's. None: sampled here",
+    )
 
 
 class Attempt(StepRow):
@@ -176,12 +190,15 @@ class Instruction(StepRow):
     )
     arm: str
     text: str
-    source: str = Field(description="diagnosis, other_problem, altered, truth, template, attempt or fallback")
+    source: str = Field(
+        description="diagnosis, other_attempt, other_problem, altered, reworded, scrubbed, problem, gold, truth, template, demonstration, "
+        "attempt or fallback"
+    )
     assignment_probability: float = Field(default=1.0, gt=0, le=1, description="chance that this group got this arm")
     is_fitting: bool | None = Field(
         default=None, description="a program's verdict: it names this attempt's true first error; None: can't tell"
     )
-    leak_findings: str | None = Field(default=None, description="JSON list of leaks found; None: not looked for")
+    leak_findings: str | None = Field(default=None, description="not used: findings are rows of leak_audit")
     text_replaced: bool = False
 
 
@@ -197,12 +214,44 @@ class DiagnosisAudit(StepRow):
     why: str | None = None
 
 
+class LeakAudit(StepRow):
+    """What one auditor found of the reference answer in an instruction, tier by tier. A column is None where it did not look."""
+
+    leak_audit_id: str = Field(primary_key=True)
+    instruction_id: str = Field(foreign_key="instruction.instruction_id")
+    auditor: str = Field(description="program, or the name of the model that answered or scored")
+    answer_found: bool | None = Field(default=None, description="tier 1: the reference answer stands in the instruction")
+    answer_span: str | None = Field(default=None, description="the words of the instruction that match it")
+    answer_known: bool | None = Field(
+        default=None, description="tier 2: the same answer stands in the problem or the failed attempt, so nothing was given away"
+    )
+    answer_known_where: str | None = Field(default=None, description="problem or attempt, and the words there")
+    is_leak: bool | None = Field(default=None, description="found and not known; None: can't tell")
+    reference_overlap: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="tier 3: share of the instruction's word n-grams that stand in the reference solution",
+    )
+    reference_span: str | None = Field(default=None, description="the longest run of words that both have")
+    answered: bool | None = Field(
+        default=None, description="tier 4: a model given the instruction without the problem gives the reference answer"
+    )
+    answered_text: str | None = Field(default=None, description="what that model wrote")
+    logprob_change: float | None = Field(
+        default=None,
+        description="tier 5: mean log-prob a token of the reference answer with the instruction, less without it, in nats",
+    )
+    detail: str | None = Field(default=None, description="JSON: settings of this auditor, why it could not tell")
+    text_replaced: bool = False
+
+
 class Cost(StepRow):
     """One owner's share of a model call, or one optimizer phase. Shares of one call add up to the call exactly."""
 
     cost_id: str = Field(primary_key=True)
     call_id: str = Field(description="rows of one batched call share it")
-    owner_table: Literal["attempt_group", "diagnosis", "instruction", "train_step", "diagnosis_audit"]
+    owner_table: Literal["attempt_group", "diagnosis", "instruction", "train_step", "diagnosis_audit", "leak_audit"]
     owner_id: str = Field(description="key of the row that this was spent on; a train_step's is run.launch.step")
     phase: Phase
     payer: Payer
@@ -311,6 +360,7 @@ TRAJECTORY_TABLES: dict[str, type[Row]] = {
     "diagnosis": Diagnosis,
     "instruction": Instruction,
     "diagnosis_audit": DiagnosisAudit,
+    "leak_audit": LeakAudit,
     "cost": Cost,
     "train_step": TrainStep,
 }

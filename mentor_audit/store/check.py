@@ -14,12 +14,13 @@ from mentor_audit.errors import CorruptStoreError
 from mentor_audit.records import TRAJECTORY_TABLES
 from mentor_audit.schema import foreign_keys, primary_key
 from mentor_audit.store.delta import DIGEST, Part, TableLog, read_part, table_path
+from mentor_audit.store.version import is_missing_in_old_store
 
 if TYPE_CHECKING:
     from mentor_audit.store.store import Store
 
 EXAMPLES = 3
-COST_OWNERS = ("attempt_group", "diagnosis", "instruction", "train_step", "diagnosis_audit")
+COST_OWNERS = ("attempt_group", "diagnosis", "instruction", "train_step", "diagnosis_audit", "leak_audit")
 RESTORE = "Restore the file from a backup, or leave its rows out with a Delta `delete`; what else is in the store is unharmed."
 Ask = Callable[[str], list[dict[str, Any]]]
 
@@ -68,6 +69,8 @@ def check_store(store: "Store") -> list[Finding]:
 
 def _check_files(root: Path) -> Iterator[Finding]:
     for table in TRAJECTORY_TABLES:
+        if is_missing_in_old_store(root, table):
+            continue
         try:
             live = TableLog(root, table).live()
         except CorruptStoreError as error:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -187,6 +187,19 @@ def create_table(root: Path, table: str) -> None:
     fsync(log / f"{0:020d}.json")
     fsync(log)
     fsync(folder)
+
+
+def add_columns(root: Path, table: str) -> None:
+    """Give a table of an older version the columns that its record has now; they are NULL in older parts."""
+    handle = open_table(root, table)
+    there = {field.name for field in handle.schema().fields}
+    missing = [field for field in Schema.from_arrow(delta_schema(table)).fields if field.name not in there]
+    if missing:
+        since = handle.version()
+        handle.alter.add_columns(missing)
+        log = table_path(root, table) / "_delta_log"
+        fsync(log / f"{since + 1:020d}.json")
+        fsync(log)
 
 
 def delta_schema(table: str) -> pa.Schema:

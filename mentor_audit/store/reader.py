@@ -24,11 +24,12 @@ from mentor_audit.errors import CorruptStoreError, QueryError
 from mentor_audit.records import REGISTRY_TABLES, TRAJECTORY_TABLES
 from mentor_audit.schema import TABLES, arrow_schema, ddl
 from mentor_audit.store.delta import open_table
+from mentor_audit.store.version import has_old_parts, is_missing_in_old_store
 from mentor_audit.store.registry import Registry
 
 SQL = resources.files("mentor_audit") / "sql"
 
-HIDING_TABLES = ("train_step", "attempt_group", "attempt", "diagnosis", "instruction", "diagnosis_audit")
+HIDING_TABLES = ("train_step", "attempt_group", "attempt", "diagnosis", "instruction", "diagnosis_audit", "leak_audit")
 """Their views leave out units that are not whole or superseded. A cost row is never left out, but marked."""
 COST_WITH_HIDDEN = (
     "CREATE VIEW cost AS SELECT c.*, coalesce(h.superseded, false) AS superseded, coalesce(h.whole, true) AS whole "
@@ -54,7 +55,8 @@ def connect(root: Path, registry: Registry, versions: Mapping[str, int] | None =
     connection = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
     try:
         connection.execute("SET TimeZone = 'UTC'")
-        make_views(connection, live_files(root, versions), {name: registry.arrow(name) for name in REGISTRY_TABLES})
+        files = live_files(root, versions)
+        make_views(connection, files, {name: registry.arrow(name) for name in REGISTRY_TABLES}, has_old_parts(root))
         yield connection
     finally:
         connection.close()
@@ -67,6 +69,9 @@ def live_files(root: Path, versions: Mapping[str, int] | None = None) -> dict[st
     """
     files = {}
     for table in reversed(TRAJECTORY_TABLES):
+        if is_missing_in_old_store(root, table):
+            files[table] = []
+            continue
         handle = open_table(root, table)
         if versions is not None:
             try:
@@ -80,14 +85,19 @@ def live_files(root: Path, versions: Mapping[str, int] | None = None) -> dict[st
     return files
 
 
-def make_views(connection: duckdb.DuckDBPyConnection, files: Mapping[str, list[str]], registry: Mapping[str, pa.Table]) -> None:
-    """Raw relations over the files, then the views."""
+def make_views(
+    connection: duckdb.DuckDBPyConnection,
+    files: Mapping[str, list[str]],
+    registry: Mapping[str, pa.Table],
+    old_parts: bool = False,
+) -> None:
+    """Raw relations over the files, then the views. `old_parts`: some files may lack columns that newer ones have."""
     for name, rows in registry.items():
         connection.register(f"{name}_registry", rows)
         connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {name}_registry")
     try:
         for table in TRAJECTORY_TABLES:
-            connection.execute(f"CREATE VIEW {table}_raw AS {_raw(table, files[table])}")
+            connection.execute(f"CREATE VIEW {table}_raw AS {_raw(table, files[table], old_parts)}")
     except duckdb.Error as error:
         raise translate(error) from error
     make_views_over_raw(connection)
@@ -108,17 +118,21 @@ def make_views_over_raw(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute(path.read_text(encoding="utf-8"))
 
 
-def _raw(table: str, files: list[str]) -> str:
+def _raw(table: str, files: list[str], old_parts: bool) -> str:
     """Explicit columns in the record's order, with their types.
 
     Every part carries its record's whole schema, so the first one speaks for all: union_by_name would open each of them for every view.
+    Only in a store that began with an older version some lack columns, and then those are NULL.
     """
     typed = dict(re.findall(r"^    (\w+) (\S+?)(?: NOT NULL)?,?$", ddl(table), re.MULTILINE))
     typed = {name: typed[name] for name in arrow_schema(table).names}
     if not files:
         return "SELECT " + ", ".join(f"NULL::{kind} AS {name}" for name, kind in typed.items()) + " WHERE false"
     quoted = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
-    source = f"read_parquet([{quoted}], hive_partitioning = true, hive_types = {{'run_id': VARCHAR}})"
+    source = f"read_parquet([{quoted}], hive_partitioning = true, hive_types = {{'run_id': VARCHAR}}{', union_by_name = true' if old_parts else ''})"
+    if old_parts:
+        nothing = ", ".join(f"NULL::{kind} AS {name}" for name, kind in typed.items())
+        source = f"(SELECT {nothing} WHERE false UNION ALL BY NAME SELECT * FROM {source})"
     return "SELECT " + ", ".join(f"{name}::{kind} AS {name}" for name, kind in typed.items()) + f" FROM {source}"
 
 

@@ -1,6 +1,5 @@
 """The trajectory store: a folder of Delta tables and a registry. The one object that users open."""
 
-import json
 import os
 import re
 from os import PathLike
@@ -10,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import filelock
 import pyarrow as pa
 
-from mentor_audit.errors import RecordError, SchemaVersionError, StoreError
-from mentor_audit.records import SCHEMA_VERSION, TRAJECTORY_TABLES, Run
+from mentor_audit.errors import RecordError, StoreError
+from mentor_audit.records import TRAJECTORY_TABLES, Run
 from mentor_audit.store import check as checking
 from mentor_audit.store import compact as compacting
-from mentor_audit.store.delta import create_table, make_folder, open_table, pin, write_durable
+from mentor_audit.store.delta import create_table, make_folder, open_table, pin
 from mentor_audit.store.registry import Registry
+from mentor_audit.store.version import MARKER, is_missing_in_old_store, read_marker, upgrade, write_marker
 from mentor_audit.store.writer import RankWriter, RunWriter
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from mentor_audit.store.reader import NamedQuery
     from mentor_audit.store.untrusted import Limits
 
-MARKER = "store.json"
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 MIN_VACUUM_HOURS = 168
 OWN_FILES = re.compile(r"tables|models|locks|registry\.sqlite(-wal|-shm|-journal)?|\.store\.json\..*")
@@ -70,27 +69,14 @@ class Store:
         for table in TRAJECTORY_TABLES:
             create_table(root, table)
         store.registry.create()
-        marker = {"format": "mentor_audit", "schema_version": SCHEMA_VERSION, "registry_url": registry_url}
-        write_durable(root / MARKER, json.dumps(marker).encode())
+        write_marker(root, registry_url)
         return store
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> "Store":
         """Raises StoreError when there is no store, SchemaVersionError when it was written by a newer version."""
         root = Path(path)
-        try:
-            marker = json.loads((root / MARKER).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise StoreError(
-                f"Expected a store at {root}, found no readable {MARKER} in it. Check the path; `mentor-audit demo` makes a store."
-            ) from error
-        version = marker.get("schema_version") if isinstance(marker, dict) and marker.get("format") == "mentor_audit" else None
-        if not isinstance(version, int):
-            raise StoreError(f"Expected a store of mentor_audit at {root}, found {MARKER} of something else. Check the path.")
-        if version > SCHEMA_VERSION:
-            raise SchemaVersionError(
-                f"Expected schema version {SCHEMA_VERSION} or older at {root}, found {version}. Upgrade mentor_audit."
-            )
+        marker = read_marker(root)
         store = cls(root, marker.get("registry_url"))
         store.registry.require()
         return store
@@ -102,6 +88,7 @@ class Store:
         """
         _require_file_name(run.run_id)
         try:
+            upgrade(self.root)
             return RunWriter(self.root, self.registry, run, resumed_from_step, world_size)
         except OSError as error:
             raise StoreError(
@@ -122,8 +109,9 @@ class Store:
         `train_step` is committed last and so looked at first: what it names is there in the tables that are looked at after it.
         """
         look = pin if pinned else lambda root, table: open_table(root, table).version()
-        found = {table: look(self.root, table) for table in reversed(TRAJECTORY_TABLES)}
-        return {table: found[table] for table in TRAJECTORY_TABLES}
+        there = [table for table in TRAJECTORY_TABLES if not is_missing_in_old_store(self.root, table)]
+        found = {table: look(self.root, table) for table in reversed(there)}
+        return {table: found[table] for table in there}
 
     def sql(self, text: str, limits: "Limits | None" = None) -> "pl.DataFrame":
         """Any SQL over the views, in a child process without access to anything else. Raises QueryError, QueryLimitError."""
@@ -173,6 +161,7 @@ class Store:
 
     def compact(self, run_id: str | None = None) -> dict[str, int]:
         """Merge small files of one run, or of all; files replaced, by table."""
+        upgrade(self.root)
         if run_id is None:
             return compacting.compact_store(self.root)
         _require_file_name(run_id)
@@ -185,6 +174,7 @@ class Store:
                 f"Expected to keep at least {MIN_VACUUM_HOURS} hours of versions, found {hours}: readers and reports name older versions. "
                 "Choose a week or more."
             )
+        upgrade(self.root)
         return compacting.vacuum(self.root, hours)
 
 

@@ -71,8 +71,12 @@ CREATE TABLE attempt_group (
     zero_reward_after BOOLEAN NOT NULL,
     triggered BOOLEAN NOT NULL,
     trigger_reason VARCHAR NOT NULL,
+    arm VARCHAR,
+    assignment_probability DOUBLE,
+    source_group_id VARCHAR,
     PRIMARY KEY (group_id),
-    FOREIGN KEY (problem_id) REFERENCES problem (problem_id)
+    FOREIGN KEY (problem_id) REFERENCES problem (problem_id),
+    FOREIGN KEY (source_group_id) REFERENCES attempt_group (group_id)
 );
 
 CREATE TABLE attempt (
@@ -179,6 +183,31 @@ CREATE TABLE diagnosis_audit (
     why VARCHAR,
     PRIMARY KEY (audit_id),
     FOREIGN KEY (diagnosis_id) REFERENCES diagnosis (diagnosis_id)
+);
+
+CREATE TABLE leak_audit (
+    run_id VARCHAR NOT NULL,
+    launch BIGINT NOT NULL,
+    step BIGINT NOT NULL,
+    mode VARCHAR NOT NULL,
+    rank BIGINT NOT NULL,
+    leak_audit_id VARCHAR NOT NULL,
+    instruction_id VARCHAR NOT NULL,
+    auditor VARCHAR NOT NULL,
+    answer_found BOOLEAN,
+    answer_span VARCHAR,
+    answer_known BOOLEAN,
+    answer_known_where VARCHAR,
+    is_leak BOOLEAN,
+    reference_overlap DOUBLE,
+    reference_span VARCHAR,
+    answered BOOLEAN,
+    answered_text VARCHAR,
+    logprob_change DOUBLE,
+    detail VARCHAR,
+    text_replaced BOOLEAN NOT NULL,
+    PRIMARY KEY (leak_audit_id),
+    FOREIGN KEY (instruction_id) REFERENCES instruction (instruction_id)
 );
 
 CREATE TABLE cost (
