@@ -24,14 +24,20 @@ Arm = Literal[
     "retry",
     "verdict_only",
     "placebo",
+    "fixed_demo",
+    "problem_hint",
     "shuffled_other",
+    "shuffled_same",
     "wrong",
+    "answer_only",
+    "scrubbed",
+    "paraphrase",
     "oracle",
     "mentor",
 ]
 """`resample` is matched to the mentor's tokens, `resample_flops` to its FLOPs."""
 ARMS: tuple[str, ...] = get_args(Arm)
-ARMS_WITH_MENTOR = ("placebo", "shuffled_other", "wrong", "mentor")
+ARMS_WITH_MENTOR = ("placebo", "shuffled_other", "shuffled_same", "wrong", "scrubbed", "paraphrase", "mentor")
 """Arms that call the mentor. The controls among them call it too: they must cost what the mentor arm costs, word for word."""
 ARMS_RESAMPLING = ("resample", "resample_flops")
 ARMS_WITH_TRUTH = ("wrong", "oracle")

@@ -24,8 +24,8 @@ from mentor_audit.errors import CorruptStoreError, QueryError
 from mentor_audit.records import REGISTRY_TABLES, TRAJECTORY_TABLES
 from mentor_audit.schema import TABLES, arrow_schema, ddl
 from mentor_audit.store.delta import open_table
-from mentor_audit.store.version import has_old_parts, is_missing_in_old_store
 from mentor_audit.store.registry import Registry
+from mentor_audit.store.version import has_old_parts, is_missing_in_old_store
 
 SQL = resources.files("mentor_audit") / "sql"
 
@@ -67,7 +67,7 @@ def live_files(root: Path, versions: Mapping[str, int] | None = None) -> dict[st
 
     Tables are committed parents first and looked at children first: what a child's row names is there in the parent's list.
     """
-    files = {}
+    files: dict[str, list[str]] = {}
     for table in reversed(TRAJECTORY_TABLES):
         if is_missing_in_old_store(root, table):
             files[table] = []
