@@ -23,11 +23,13 @@ FLOORS: dict[str, set[str]] = {
     "episode": GROUND | {"cost", "mentor"},
     "training": GROUND | {"store", "cost", "tasks", "policy", "mentor", "episode"},
     "suite": GROUND | {"store", "cost", "tasks", "policy", "mentor", "episode", "training"},
+    "replay": GROUND | {"store", "cost", "tasks", "policy", "mentor", "episode", "suite"},
     "report": GROUND | {"store"},
+    "simulate": GROUND | {"store"},
 }
 DOORS = {
     "trl": {"training", "suite"},
-    "duckdb": {"store"},
+    "duckdb": {"store", "simulate"},
     "deltalake": {"store"},
     "sqlmodel": {"records", "schema", "store"},
     "polars": {"store", "report", "cli"},
