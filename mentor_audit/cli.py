@@ -90,7 +90,7 @@ def validate(config: ConfigPath, overrides: Overrides = NO_OVERRIDES, as_json: A
 
     settings = load_config(config, overrides)
     notes = suite.validate(settings)
-    runs = [suite.run_id(settings, arm, seed) for arm in settings.suite.arms for seed in settings.suite.seeds]
+    runs = [suite.run_id(settings, arm, seed) for arm in settings.run_arms for seed in settings.suite.seeds]
     if as_json:
         print(json.dumps({"valid": True, "config_hash": settings.hash(), "runs": runs, "notes": notes}))
         return
@@ -110,14 +110,21 @@ def train(
 ) -> None:
     """Train one run and evaluate it on held-out problems."""
     from mentor_audit import suite
-    from mentor_audit.config import ARMS, load_config, nearest
+    from mentor_audit.config import ARMS, RANDOMISED, load_config, nearest
     from mentor_audit.errors import ConfigError
 
     settings = load_config(config, overrides)
-    arm, seed = arm or settings.suite.arms[0], settings.suite.seeds[0] if seed is None else seed
-    if arm not in ARMS:
-        raise ConfigError(f"Expected --arm to be one of {', '.join(ARMS)}; found {arm!r}{nearest(arm, ARMS)}")
-    settings = load_config(config, [*overrides, f'suite.arms=["{arm}"]', f"suite.seeds=[{seed}]"])
+    arm, seed = arm or settings.run_arms[0], settings.suite.seeds[0] if seed is None else seed
+    known = (*ARMS, RANDOMISED)
+    if arm not in known:
+        raise ConfigError(f"Expected --arm to be one of {', '.join(known)}; found {arm!r}{nearest(arm, known)}")
+    if (arm == RANDOMISED) != (settings.mentoring.assignment == RANDOMISED):
+        raise ConfigError(
+            f'Expected --arm {RANDOMISED} with mentoring.assignment = "{RANDOMISED}" and only then, found --arm {arm} with '
+            f'"{settings.mentoring.assignment}". Change one of them.'
+        )
+    if arm != RANDOMISED:
+        settings = load_config(config, [*overrides, f'suite.arms=["{arm}"]', f"suite.seeds=[{seed}]"])
     suite.validate(settings)
     with _progress(as_json) as say:
         name = suite.train_run(settings, arm, seed, resume=resume, progress=say)
@@ -136,6 +143,19 @@ def suite(config: ConfigPath, overrides: Overrides = NO_OVERRIDES, as_json: AsJs
         store = run_suite(settings, say)
     if not as_json:
         _say(f"the suite is in {store.root}; next: mentor-audit report {store.root} -o report")
+
+
+@app.command(epilog="Example: mentor-audit replay examples/own_data.toml --set replay.failures=100")
+def replay(config: ConfigPath, overrides: Overrides = NO_OVERRIDES, as_json: AsJson = False) -> None:
+    """Give the same failures of a frozen policy every arm's answer. Run it again to go on, or with an arm more to add it."""
+    from mentor_audit.config import load_config
+    from mentor_audit.replay import replay_id, run_replay
+
+    settings = load_config(config, overrides)
+    with _progress(as_json) as say:
+        store = run_replay(settings, say)
+    if not as_json:
+        _say(f"replay {replay_id(settings)} is in {store.root}; next: mentor-audit report {store.root} -o report")
 
 
 @app.command(

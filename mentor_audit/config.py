@@ -40,8 +40,10 @@ ARMS: tuple[str, ...] = get_args(Arm)
 ARMS_WITH_MENTOR = ("placebo", "shuffled_other", "shuffled_same", "wrong", "scrubbed", "paraphrase", "mentor")
 """Arms that call the mentor. The controls among them call it too: they must cost what the mentor arm costs, word for word."""
 ARMS_RESAMPLING = ("resample", "resample_flops")
-ARMS_WITH_TRUTH = ("wrong", "oracle")
+ARMS_WITH_TRUTH = ("oracle",)
 """Arms that need a task which knows, by program, where an attempt first goes wrong."""
+RANDOMISED = "randomised"
+"""The arm, in the column of `run`, of a run in which every failed group draws its own."""
 
 
 class Section(BaseModel):
@@ -133,6 +135,13 @@ class MentoringSection(Section):
     learner_sees: Literal["instruction", "diagnosis_and_instruction"] = "instruction"
     show_attempt: bool = Field(default=False, description="the learner sees its failed attempt as well")
     follow_ups: int = Field(default=1, ge=1, description="a failure; every one is recorded")
+    demonstration: str | None = Field(default=None, description="what the arm fixed_demo shows; None: the task's own")
+    assignment: Literal["run", "randomised"] = Field(
+        default="run", description="an arm a run; or every failed group of one run draws its own of suite.arms"
+    )
+    arm_weights: dict[Arm, float] = Field(
+        default={}, description="for randomised: chances of the arms, in any scale; an arm of suite.arms that isn't named: 1"
+    )
     placement: Literal["replace_one", "append", "instructed_group"] = "replace_one"
     context: Literal["original", "instructed"] = Field(
         default="original", description="the prompt under which a follow-up's log-probs are taken"
@@ -155,6 +164,10 @@ class MentoringSection(Section):
     def _fits(self) -> "MentoringSection":
         if (self.trigger == "below") != (self.success_threshold is not None):
             raise ValueError('trigger = "below" and success_threshold go together')
+        if self.arm_weights and self.assignment != "randomised":
+            raise ValueError('arm_weights belong to assignment = "randomised"')
+        if any(weight <= 0 for weight in self.arm_weights.values()):
+            raise ValueError(f"expected weights above 0, found {self.arm_weights}; leave an arm out of suite.arms instead")
         if (self.stop != "never") != (self.stop_step is not None):
             raise ValueError('stop = "warm_up" or "cosine" and stop_step go together')
         if self.placement == "instructed_group" and self.context == "original" and self.correction in ("truncated", "recomputed"):
@@ -195,12 +208,56 @@ class BudgetSection(Section):
 
 
 class ReportSection(Section):
-    budget: Literal["flops", "tokens"] = "flops"
+    budget: Literal["flops", "tokens", "seconds"] = "flops"
 
 
 class StoreSection(Section):
     path: str = "store"
     registry_url: str | None = Field(default=None, description="SQLAlchemy URL; None: STORE/registry.sqlite")
+
+
+class ReplaySection(Section):
+    """`mentor-audit replay`: a failure bank from a frozen policy, and every arm's answer to each of its failures."""
+
+    name: str = Field(
+        default="replay", pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", description="of this replay; several may share a bank"
+    )
+    arms: list[Arm] = Field(
+        default=["vanilla", "resample", "retry", "placebo", "shuffled_other", "shuffled_same", "wrong", "scrubbed", "mentor"],
+        min_length=1,
+        description="sampled for failures that lack them; an arm that is added later is all that is sampled then",
+    )
+    seed: int = 1
+    split: Literal["train", "heldout"] = Field(default="train", description="where the bank's problems come from")
+    problems: int = Field(default=200, ge=1, description="the first so many of the split")
+    failures: int | None = Field(
+        default=None, ge=1, description="stop the bank at so many zero-reward groups; None: all problems"
+    )
+    num_generations: int = Field(default=8, ge=2, description="G, attempts a problem in the bank")
+    batch: int = Field(default=32, ge=2, description="problems of the bank, or failures answered, in one commit")
+    bank: str | None = Field(
+        default=None,
+        description="run id of a bank that is there, made by this policy or another; None: SUITE-bank, made as far as it is lacking",
+    )
+    policy: str | None = Field(
+        default=None,
+        description="model folder, or run id of a run trained in this store (its final weights); None: the learner as it starts",
+    )
+
+    @field_validator("arms")
+    @classmethod
+    def _once(cls, values: list[Any]) -> list[Any]:
+        if len(set(values)) != len(values):
+            raise ValueError(f"expected each arm once, found {values}")
+        return values
+
+
+class PowerSection(Section):
+    """`mentor-audit power`: the effect that is to be found, and how surely."""
+
+    effect: float = Field(default=0.05, gt=0, lt=1, description="difference of two arms, as a fraction: 0.05 is 5 points")
+    power: float = Field(default=0.8, gt=0, lt=1)
+    alpha: float = Field(default=0.05, gt=0, lt=1)
 
 
 class SuiteConfig(Section):
@@ -214,19 +271,45 @@ class SuiteConfig(Section):
     train: TrainSection = TrainSection()
     eval: EvalSection = EvalSection()
     budget: BudgetSection = BudgetSection()
+    replay: ReplaySection = ReplaySection()
     report: ReportSection = ReportSection()
+    power: PowerSection = PowerSection()
     store: StoreSection = StoreSection()
 
     @model_validator(mode="after")
     def _fits(self) -> "SuiteConfig":
         if self.mentoring.placement == "append" and self.mentoring.follow_ups > self.train.num_generations:
             raise ValueError('placement = "append" holds at most num_generations follow-ups a group')
+        strangers = [arm for arm in self.mentoring.arm_weights if arm not in self.suite.arms]
+        if strangers:
+            raise ValueError(f"expected arm_weights of suite.arms, found {', '.join(strangers)}")
         return self
 
+    @property
+    def run_arms(self) -> list[str]:
+        """The arms of the suite's runs: its arms, or the one that draws among them."""
+        return [RANDOMISED] if self.mentoring.assignment == "randomised" else list(self.suite.arms)
+
+    @property
+    def arm_chances(self) -> dict[str, float]:
+        """Chance of each arm for a failed group of a randomised run; empty otherwise."""
+        if self.mentoring.assignment == "run":
+            return {}
+        weights = {str(arm): self.mentoring.arm_weights.get(arm, 1.0) for arm in self.suite.arms}
+        return {arm: weight / sum(weights.values()) for arm, weight in weights.items()}
+
     def hash(self) -> str:
-        """sha256 over everything that can change a row: where the store lies and how many workers there are can't."""
+        """sha256 over everything that can change a training run's row: where the store lies and how many workers there are can't."""
+        arms_count = self.mentoring.assignment == "randomised"
         content = self.model_dump(
-            mode="json", exclude={"store": True, "report": True, "suite": {"workers", "notes", "arms", "seeds"}}
+            mode="json",
+            exclude={
+                "store": True,
+                "report": True,
+                "replay": True,
+                "power": True,
+                "suite": {"workers", "notes", "seeds", *(() if arms_count else ("arms",))},
+            },
         )
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

@@ -4,20 +4,21 @@
 neither torch nor trl. An actor's failure is data and keeps its slot; an error of ours is an exception. `rows` turns finished
 episodes into the store's rows.
 
-Lockstep: with several ranks every rank calls `rescue` on its own groups, and each arm makes the same number of
-`policy.sample` and `gather` calls on every rank, with empty lists where a rank has no failure.
+Lockstep: with several ranks every rank calls `rescue` on its own groups, and each stage makes the same number of
+`policy.sample` and `gather` calls on every rank, with empty lists where a rank has no failure. Which stages there are follows from
+the arms that the plan allows, not from those that a rank happens to have. Within a stage all arms share one call.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import cos, pi
 from typing import Any
 
-from mentor_audit.config import ARMS_RESAMPLING, ARMS_WITH_MENTOR, MentoringSection
+from mentor_audit.config import ARMS_RESAMPLING, ARMS_WITH_MENTOR, RANDOMISED, MentoringSection
 from mentor_audit.cost.ledger import cost_row
 from mentor_audit.errors import TrainingError
-from mentor_audit.mentor.arms import Draft, OtherDiagnosis, instruct
+from mentor_audit.mentor.arms import WRITTEN, Draft, OtherDiagnosis, Treatment, instruct, shown_text, written_by_mentor
 from mentor_audit.protocols import (
     Answer,
     ChecksSteps,
@@ -33,8 +34,21 @@ from mentor_audit.protocols import (
     Usage,
     Verdict,
     VerifiesBatches,
+    WritesControls,
 )
-from mentor_audit.records import Aspect, Attempt, AttemptGroup, Cost, Diagnosis, DiagnosisAudit, Instruction, Mode, Role, Row
+from mentor_audit.records import (
+    Aspect,
+    Attempt,
+    AttemptGroup,
+    Cost,
+    Diagnosis,
+    DiagnosisAudit,
+    Instruction,
+    Mode,
+    Phase,
+    Role,
+    Row,
+)
 
 Grader = Callable[[Sequence[TaskProblem], Sequence[Completion]], Sequence[Grade]]
 Gather = Callable[[list[OtherDiagnosis]], list[OtherDiagnosis]]
@@ -50,6 +64,8 @@ class Unit:
     step: int
     mode: Mode
     rank: int = 0
+    batch: int = 0
+    """In a replay: which failures of the bank, whatever the step is that they are committed as."""
 
     def group_id(self, index: int) -> str:
         return f"{self.run_id}.l{self.launch}.{self.mode[0]}{self.step}.g{index}"
@@ -61,13 +77,22 @@ class Unit:
 
 @dataclass(frozen=True)
 class Plan:
-    """What happens after a failure: the arm, its knobs, and the seed that every draw derives from."""
+    """What happens after a failure: the arm, its knobs, and the seed that every draw derives from.
+
+    `chances`: arm -> probability, when every failed group draws its own (arm `randomised`), or which arms a replay gives.
+    """
 
     arm: str
     mentoring: MentoringSection
     seed: int
     fallback: str = "nothing"
     mentor_sees: str = "one"
+    chances: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Every arm that a group may have."""
+        return tuple(self.chances) or (self.arm,)
 
 
 @dataclass
@@ -94,18 +119,32 @@ class Sampled:
 
 @dataclass
 class Episode:
-    """A group and everything that followed from it."""
+    """A group and everything that followed from it.
+
+    arm              what the group got; None: it drew none, because nothing failed
+    arm_probability  chance of that arm; assignment_probability: of that arm and of acting
+    failure          the failed attempt that is answered; `read`: the one that the mentor reads, another only for shuffled_same
+    written          the mentor's second text, for the arms that need one
+    source_group_id  in a replay: the bank's group. Its attempts are in `attempts` and get no rows here
+    shares_diagnosis the diagnosis is another episode's as well, which has its row
+    """
 
     index: int
     group_id: str
     problem: TaskProblem
     attempts: list[Sampled]
+    arm: str | None = None
+    arm_probability: float = 1.0
+    source_group_id: str | None = None
     triggered: bool = False
     trigger_reason: str = "arm without a trigger"
     assignment_probability: float = 1.0
     failure: Failure | None = None
+    read: Failure | None = None
     reply: MentorReply | None = None
     diagnosis_id: str | None = None
+    shares_diagnosis: bool = False
+    written: MentorReply | None = None
     truth: FirstError | None = None
     draft: Draft | None = None
     instruction_id: str | None = None
@@ -189,16 +228,35 @@ def rescue(
     """Answer the failures as the arm says; the episodes are filled in. `mentor` may be None for arms that neither call nor price it."""
     for episode in episodes:
         decide(episode, plan, unit)
-    if plan.arm == "vanilla":
-        return
-    failed = [e for e in episodes if e.triggered]
-    if plan.arm in ARMS_RESAMPLING:
-        _resample(failed, policy, mentor, grade, plan, unit)
-        return
-    if plan.arm in ARMS_WITH_MENTOR:
-        _diagnose(failed, task, mentor, plan, unit)
-    _instruct(failed, task, plan, unit, gather)
-    _follow_up([e for e in failed if e.draft is not None], policy, task, grade, plan)
+    answer([e for e in episodes if e.triggered], policy, task, mentor, grade, plan, unit, gather)
+
+
+def answer(
+    failed: Sequence[Episode],
+    policy: Policy,
+    task: Task,
+    mentor: Mentor | None,
+    grade: Grader,
+    plan: Plan,
+    unit: Unit,
+    gather: Gather = list,
+) -> None:
+    """Diagnose, instruct and follow up failures whose arm is decided; those that have a reply already keep it."""
+    having = {arm: [e for e in failed if e.arm == arm] for arm in plan.arms}
+    calling = [arm for arm in plan.arms if arm in ARMS_WITH_MENTOR]
+    showing = [arm for arm in plan.arms if arm not in ("vanilla", *ARMS_RESAMPLING)]
+    if calling:
+        _diagnose([e for e in failed if e.arm in calling], task, mentor, plan, unit)
+    for arm in WRITTEN:
+        if arm in plan.arms and written_by_mentor(arm, task):
+            _write(arm, having[arm], mentor, plan, unit)
+    if showing:
+        instructed = [e for e in failed if e.arm in showing]
+        _instruct(instructed, task, plan, unit, gather)
+        _follow_up([e for e in instructed if e.draft is not None], policy, task, grade, plan, unit)
+    for arm in ARMS_RESAMPLING:
+        if arm in plan.arms:
+            _resample(having[arm], policy, mentor, grade, plan, unit)
 
 
 def decide(episode: Episode, plan: Plan, unit: Unit) -> None:
@@ -213,27 +271,46 @@ def decide(episode: Episode, plan: Plan, unit: Unit) -> None:
     else:
         acts = wrong > 0
     rng = _rng(plan, unit, episode, "trigger")
-    probability = _activity(knobs, unit.step) if plan.arm != "vanilla" else 0.0
     episode.trigger_reason = f"{knobs.trigger}: {counts}"
-    if plan.arm == "vanilla":
+    if plan.arm != RANDOMISED:
+        episode.arm = plan.arm
+    elif acts:
+        draw = _rng(plan, unit, episode, "arm")
+        episode.arm = draw.choices(list(plan.chances), list(plan.chances.values()))[0]
+        episode.arm_probability = plan.chances[episode.arm]
+        episode.trigger_reason += f"; drew {episode.arm}, chance {episode.arm_probability:.3f}"
+    if episode.arm == "vanilla":
         episode.trigger_reason += "; vanilla never acts"
         return
+    probability = _activity(knobs, unit.step)
     if acts and probability < 1 and rng.random() >= probability:
         episode.trigger_reason += f"; not acted on, chance {probability:.3f} at step {unit.step} ({knobs.stop})"
         return
     episode.triggered = acts
     if acts:
-        episode.assignment_probability = probability
-        drawn = rng.choice(episode.failed)
-        siblings = [a for a in episode.failed if a is not drawn]
-        episode.failure = Failure(
-            episode.problem,
-            drawn.attempt_id,
-            drawn.completion.text,
-            drawn.verdict,
-            [a.completion.text for a in siblings],
-            [a.attempt_id for a in siblings],
-        )
+        episode.assignment_probability = probability * episode.arm_probability
+        choose_failure(episode, rng)
+
+
+def choose_failure(episode: Episode, rng: random.Random) -> None:
+    """Draw the failed attempt that is answered, and what the mentor reads: the same, or for shuffled_same another one."""
+    drawn = rng.choice(episode.failed)
+    episode.failure = episode.read = _failure(episode, drawn)
+    if episode.arm == "shuffled_same":
+        others = [a for a in episode.failed if a is not drawn]
+        episode.read = _failure(episode, rng.choice(others)) if others else None
+
+
+def _failure(episode: Episode, drawn: Sampled) -> Failure:
+    siblings = [a for a in episode.failed if a is not drawn]
+    return Failure(
+        episode.problem,
+        drawn.attempt_id,
+        drawn.completion.text,
+        drawn.verdict,
+        [a.completion.text for a in siblings],
+        [a.attempt_id for a in siblings],
+    )
 
 
 def _activity(knobs: MentoringSection, step: int) -> float:
@@ -246,43 +323,78 @@ def _activity(knobs: MentoringSection, step: int) -> float:
 
 
 def _diagnose(failed: Sequence[Episode], task: Task, mentor: Mentor | None, plan: Plan, unit: Unit) -> None:
+    """One call for every attempt that has to be read; episodes that read the same one share its diagnosis."""
+    first: dict[str, Episode] = {}
+    for episode in failed:
+        if episode.read is None:
+            episode.trigger_reason += "; no other failed attempt to read"
+        elif episode.reply is None:
+            first.setdefault(episode.read.attempt_id, episode)
+    asked = list(first.values())
+    rng = random.Random(f"{plan.seed}:{unit.mode}{unit.step}:r{unit.rank}:g{asked[0].index if asked else 0}:mentor")
+    replies = _need(mentor, plan).diagnose([e.read for e in asked if e.read is not None], rng)
+    for episode, reply in zip(asked, replies, strict=True):
+        episode.reply, episode.diagnosis_id = reply, f"{episode.group_id}.d0"
+    for episode in failed:
+        if episode.read is None:
+            continue
+        if isinstance(task, ChecksSteps):
+            episode.truth = task.first_error(episode.problem, episode.read.text)
+        source = first.get(episode.read.attempt_id)
+        if episode.reply is None and source is not None:
+            episode.reply, episode.diagnosis_id, episode.shares_diagnosis = source.reply, source.diagnosis_id, True
+
+
+def _write(arm: str, failed: Sequence[Episode], mentor: Mentor | None, plan: Plan, unit: Unit) -> None:
+    """The mentor's second text for one arm; an episode without an instruction to write from gets none."""
+    writer = _need(mentor, plan)
+    if not isinstance(writer, WritesControls):
+        raise TrainingError(
+            f"Arm {arm} needs a mentor that can write it (hint, paraphrase, mislead), found {writer.name}. Use a language model as mentor, or "
+            "leave the arm out."
+        )
+    texts = [shown_text(e.reply, plan.mentoring) for e in failed]
+    ready = [(e, text) for e, text in zip(failed, texts, strict=True) if text is not None or arm == "problem_hint"]
+    failures = [e.failure for e, _ in ready if e.failure is not None]
+    rng = random.Random(f"{plan.seed}:{unit.mode}{unit.step}:r{unit.rank}:g{ready[0][0].index if ready else 0}:{arm}")
+    if arm == "problem_hint":
+        replies = writer.hint(failures, rng)
+    else:
+        write = writer.paraphrase if arm == "paraphrase" else writer.mislead
+        replies = write(failures, [text or "" for _, text in ready], rng)
+    for (episode, _), reply in zip(ready, replies, strict=True):
+        episode.written = reply
+
+
+def _need(mentor: Mentor | None, plan: Plan) -> Mentor:
     if mentor is None:
         raise TrainingError(f"Arm {plan.arm} calls a mentor, found none. Pass one, or choose another arm.")
-    rng = random.Random(f"{plan.seed}:{unit.mode}{unit.step}:r{unit.rank}:g{failed[0].index if failed else 0}:mentor")
-    replies = mentor.diagnose([e.failure for e in failed if e.failure is not None], rng)
-    for episode, reply in zip(failed, replies, strict=True):
-        episode.reply, episode.diagnosis_id = reply, f"{episode.group_id}.d0"
-        if isinstance(task, ChecksSteps) and episode.failure is not None:
-            episode.truth = task.first_error(episode.problem, episode.failure.text)
+    return mentor
 
 
 def _instruct(failed: Sequence[Episode], task: Task, plan: Plan, unit: Unit, gather: Gather) -> None:
-    mine = [
-        OtherDiagnosis(e.problem.row.problem_id, e.diagnosis_id, e.reply.instruction)
+    mine = {
+        e.diagnosis_id: OtherDiagnosis(e.problem.row.problem_id, e.diagnosis_id, e.reply.instruction)
         for e in failed
         if e.reply is not None and e.reply.instruction is not None and e.diagnosis_id is not None
+    }
+    treatments = [
+        Treatment(e.arm or "", e.failure, e.reply, e.diagnosis_id, e.written, _rng(plan, unit, e, "instruct"))
+        for e in failed
+        if e.failure is not None
     ]
-    drafts = instruct(
-        plan.arm,
-        [e.failure for e in failed if e.failure is not None],
-        [e.reply for e in failed],
-        [e.diagnosis_id for e in failed],
-        gather(mine),
-        task,
-        plan.mentoring,
-        plan.fallback,
-        [_rng(plan, unit, e, "instruct") for e in failed],
-    )
+    drafts = instruct(treatments, gather(list(mine.values())), task, plan.mentoring, plan.fallback)
     for episode, draft in zip(failed, drafts, strict=True):
         episode.draft = draft
         if draft is None:
-            status = f" (mentor's reply: {episode.reply.parse_status})" if episode.reply else ""
+            reply = episode.written or episode.reply
+            status = f" (mentor's reply: {reply.parse_status})" if reply else ""
             episode.trigger_reason += f"; nothing to show{status}"
         else:
             episode.instruction_id = f"{episode.group_id}.i0"
 
 
-def _follow_up(instructed: Sequence[Episode], policy: Policy, task: Task, grade: Grader, plan: Plan) -> None:
+def _follow_up(instructed: Sequence[Episode], policy: Policy, task: Task, grade: Grader, plan: Plan, unit: Unit) -> None:
     prompts, fitting = [], []
     for episode in instructed:
         if episode.failure is None or episode.draft is None:
@@ -297,7 +409,7 @@ def _follow_up(instructed: Sequence[Episode], policy: Policy, task: Task, grade:
             continue
         prompts.append(prompt)
         fitting.append(episode)
-    sampled = policy.sample(prompts, plan.mentoring.follow_ups)
+    sampled = policy.sample(prompts, plan.mentoring.follow_ups, seed=_sampling_seed(plan, unit, "follow_up"))
     _add_responses(fitting, sampled, "follow_up", grade)
 
 
@@ -305,21 +417,29 @@ def _resample(failed: Sequence[Episode], policy: Policy, mentor: Mentor | None, 
     """Extra samples for what the mentor's call and the follow-ups would have cost, rounded at random so that the mean is exact."""
     counts = [_affordable(e, policy, mentor, plan, _rng(plan, unit, e, "resample")) for e in failed]
     prompts = [e.problem.prompt for e, n in zip(failed, counts, strict=True) for _ in range(n)]
-    flat = iter(policy.sample(prompts, 1, prompts_are_cached=True))
+    purpose = failed[0].arm or "" if failed else ""
+    flat = iter(policy.sample(prompts, 1, seed=_sampling_seed(plan, unit, purpose), prompts_are_cached=True))
     sampled = [[next(flat)[0] for _ in range(n)] for n in counts]
     _add_responses(failed, sampled, "extra_sample", grade)
 
 
+def _sampling_seed(plan: Plan, unit: Unit, purpose: str) -> int | None:
+    """In a replay every call has a seed of its own, so that a batch comes out alike whatever went before it; training has its stream."""
+    if unit.mode != "replay":
+        return None
+    return random.Random(f"{plan.seed}:{unit.mode}:{unit.batch}:{','.join(plan.arms)}:{purpose}").getrandbits(48)
+
+
 def _affordable(episode: Episode, policy: Policy, mentor: Mentor | None, plan: Plan, rng: random.Random) -> int:
     if mentor is None or episode.failure is None:
-        raise TrainingError(f"Arm {plan.arm} is matched to a mentor's price, found no mentor. Give the settings a [mentor].")
+        raise TrainingError(f"Arm {episode.arm} is matched to a mentor's price, found no mentor. Give the settings a [mentor].")
     prompt_tokens = episode.attempts[0].completion.usage.prompt_tokens or policy.count_tokens(episode.problem.prompt)
     mean_output = round(sum(len(a.completion.token_ids) for a in episode.attempts) / len(episode.attempts))
     call = mentor.price(episode.failure)
     follow_up = policy.price(prompt_tokens + call.output_tokens, mean_output)
     sample = policy.price(prompt_tokens, mean_output)
     k = plan.mentoring.follow_ups
-    if plan.arm == "resample":
+    if episode.arm == "resample":
         share = (call.tokens + k * follow_up.tokens) / sample.tokens
     elif call.flops is None or follow_up.flops is None or not sample.flops:
         raise TrainingError(
@@ -374,8 +494,9 @@ def rows(episodes: Sequence[Episode], unit: Unit, task: Task, plan: Plan, mentor
     }
     for episode in episodes:
         tables["attempt_group"].append(_group_row(episode, unit))
-        tables["attempt"] += [_attempt_row(a, episode, unit) for a in (*episode.attempts, *episode.responses)]
-        if episode.reply is not None and mentor is not None:
+        sampled = episode.responses if episode.source_group_id else [*episode.attempts, *episode.responses]
+        tables["attempt"] += [_attempt_row(a, episode, unit) for a in sampled]
+        if episode.reply is not None and mentor is not None and not episode.shares_diagnosis:
             tables["diagnosis"].append(_diagnosis_row(episode, unit, mentor, plan))
             tables["diagnosis_audit"] += _audit_rows(episode, unit)
         if episode.draft is not None:
@@ -400,6 +521,9 @@ def _group_row(episode: Episode, unit: Unit) -> AttemptGroup:
         zero_reward_after=episode.zero_reward if episode.zero_reward_after is None else episode.zero_reward_after,
         triggered=episode.triggered,
         trigger_reason=episode.trigger_reason,
+        arm=episode.arm,
+        assignment_probability=None if episode.arm is None else episode.arm_probability,
+        source_group_id=episode.source_group_id,
     )
 
 
@@ -434,16 +558,16 @@ def _attempt_row(a: Sampled, episode: Episode, unit: Unit) -> Attempt:
 
 
 def _diagnosis_row(episode: Episode, unit: Unit, mentor: Mentor, plan: Plan) -> Diagnosis:
-    failure, reply, diagnosis_id = episode.failure, episode.reply, episode.diagnosis_id
-    assert failure is not None
+    read, reply, diagnosis_id = episode.read, episode.reply, episode.diagnosis_id
+    assert read is not None
     assert reply is not None
     assert diagnosis_id is not None
     return Diagnosis(
         **unit.columns,
         diagnosis_id=diagnosis_id,
-        group_id=episode.group_id,
-        attempt_id=failure.attempt_id,
-        attempts_read=[failure.attempt_id, *(failure.sibling_ids if plan.mentor_sees == "all" else [])],
+        group_id=episode.source_group_id or episode.group_id,
+        attempt_id=read.attempt_id,
+        attempts_read=[read.attempt_id, *(read.sibling_ids if plan.mentor_sees == "all" else [])],
         mentor=mentor.name,
         mentor_model=mentor.model,
         prompt_template=mentor.prompt_template,
@@ -459,7 +583,7 @@ def _diagnosis_row(episode: Episode, unit: Unit, mentor: Mentor, plan: Plan) -> 
 
 
 def _audit_rows(episode: Episode, unit: Unit) -> list[DiagnosisAudit]:
-    """The step checker's verdict on location and cause, where it knows the truth and the mentor named something."""
+    """A program's verdict on location and cause, where it knows the truth and the mentor named something."""
     reply, truth, diagnosis_id = episode.reply, episode.truth, episode.diagnosis_id
     if reply is None or truth is None or reply.location is None or diagnosis_id is None:
         return []
@@ -472,7 +596,7 @@ def _audit_rows(episode: Episode, unit: Unit) -> list[DiagnosisAudit]:
             **unit.columns,
             audit_id=f"{diagnosis_id}.{aspect}",
             diagnosis_id=diagnosis_id,
-            auditor="step_checker",
+            auditor="planted_truth",
             aspect=aspect,
             verdict=None if claimed is None else claimed == true,
             confidence=None,
@@ -494,7 +618,7 @@ def _instruction_row(episode: Episode, unit: Unit, task: Task, plan: Plan) -> In
         group_id=episode.group_id,
         attempt_id=failure.attempt_id,
         diagnosis_id=draft.diagnosis_id,
-        arm=plan.arm,
+        arm=episode.arm or plan.arm,
         text=draft.text,
         source=draft.source,
         assignment_probability=episode.assignment_probability,
@@ -505,24 +629,32 @@ def _instruction_row(episode: Episode, unit: Unit, task: Task, plan: Plan) -> In
 def _cost_rows(episode: Episode, unit: Unit) -> list[Cost]:
     """Rollout and extra samples belong to the group, the mentor's call to its diagnosis, follow-ups to their instruction."""
     moved = any(a.trained and a.advantage for a in (*episode.attempts, *episode.responses))
-    used = moved or episode.triggered
+    used = moved or episode.triggered or unit.mode == "replay"
     owner, responses = ("attempt_group", episode.group_id), [r.completion.usage for r in episode.responses]
-    rollout = [a.completion.usage for a in episode.attempts]
     if unit.mode == "eval":
-        return [cost_row(unit.columns, owner, "eval", "eval", rollout, used=True)]
-    found = [cost_row(unit.columns, owner, "rollout", "learner", rollout, used)]
-    if episode.reply is not None and episode.reply.usage is not None and episode.diagnosis_id is not None:
-        usage: list[Usage] = [episode.reply.usage]
-        diagnosis = ("diagnosis", episode.diagnosis_id)
-        found.append(cost_row(unit.columns, diagnosis, "mentor", "mentor", usage, episode.draft is not None, episode.reply.error))
+        return [cost_row(unit.columns, owner, "eval", "eval", _rollout(episode), used=True)]
+    found = [] if episode.source_group_id else [cost_row(unit.columns, owner, "rollout", "learner", _rollout(episode), used)]
+    instruction = owner if episode.instruction_id is None else ("instruction", episode.instruction_id)
+    reply, diagnosis_id = episode.reply, episode.diagnosis_id
+    if reply is not None and reply.usage is not None and diagnosis_id is not None and not episode.shares_diagnosis:
+        of_reply = episode.draft is not None
+        found.append(
+            cost_row(unit.columns, ("diagnosis", diagnosis_id), "mentor", "mentor", [reply.usage], of_reply, reply.error)
+        )
+    if episode.written is not None and episode.written.usage is not None:
+        shown = episode.draft is not None
+        found.append(
+            cost_row(unit.columns, instruction, "mentor", "mentor", [episode.written.usage], shown, episode.written.error)
+        )
     if responses:
-        trained = any(r.trained for r in episode.responses)
-        if episode.instruction_id is not None:
-            instruction = ("instruction", episode.instruction_id)
-            found.append(cost_row(unit.columns, instruction, "follow_up", "learner", responses, trained))
-        else:
-            found.append(cost_row(unit.columns, owner, "extra_sample", "learner", responses, trained))
+        reached = any(r.trained for r in episode.responses) or unit.mode == "replay"
+        phase: Phase = "extra_sample" if episode.instruction_id is None else "follow_up"
+        found.append(cost_row(unit.columns, instruction, phase, "learner", responses, reached))
     return found
+
+
+def _rollout(episode: Episode) -> list[Usage]:
+    return [a.completion.usage for a in episode.attempts]
 
 
 def _rng(plan: Plan, unit: Unit, episode: Episode, purpose: str) -> random.Random:

@@ -183,6 +183,26 @@ class Mentor(Protocol):
         ...
 
 
+@runtime_checkable
+class WritesControls(Protocol):
+    """A mentor that also writes the texts of controls, in a second call; each gives one reply a failure, in order, whose `instruction` counts.
+
+    As `diagnose`, they never raise for a bad reply, and each is one call even without failures: ranks stay in lockstep.
+    """
+
+    def hint(self, failures: Sequence[Failure], rng: random.Random) -> list[MentorReply]:
+        """A hint from the problem alone: the attempt is not looked at."""
+        ...
+
+    def paraphrase(self, failures: Sequence[Failure], instructions: Sequence[str], rng: random.Random) -> list[MentorReply]:
+        """Each instruction in other words, nothing added and nothing left out."""
+        ...
+
+    def mislead(self, failures: Sequence[Failure], instructions: Sequence[str], rng: random.Random) -> list[MentorReply]:
+        """An instruction of the same form and length that blames another place or cause than this one does."""
+        ...
+
+
 class Task(Protocol):
     """Problems with prompts and a verifier."""
 
@@ -245,3 +265,33 @@ class ChecksSteps(Protocol):
     def fits(self, problem: TaskProblem, completion: str, instruction: str) -> bool | None:
         """Does the instruction name this attempt's true first error? None: can't tell."""
         ...
+
+
+@runtime_checkable
+class StatesAnswer(Protocol):
+    """A task that tells the learner a reference answer in its own words. Without it: `The answer is ...`."""
+
+    def answer_only(self, problem: TaskProblem) -> str: ...
+
+
+@runtime_checkable
+class KnowsExpected(Protocol):
+    """A task whose reference answer is not one text: the values that its tests expect, for finding them in an instruction."""
+
+    def expected_answers(self, problem: TaskProblem) -> Sequence[str]: ...
+
+
+@runtime_checkable
+class HasDemonstration(Protocol):
+    """A task with a demonstration that was prepared before training: the same text for every failure."""
+
+    def demonstration(self) -> str: ...
+
+
+@runtime_checkable
+class Rewords(Protocol):
+    """A task whose instructions a program can write in other words, and whose problems it can give a hint to without an attempt."""
+
+    def reworded(self, instruction: str, rng: random.Random) -> str: ...
+
+    def hint_for(self, problem: TaskProblem, rng: random.Random) -> str: ...

@@ -59,7 +59,7 @@ def run_suite(config: SuiteConfig, progress: Report | None = None) -> Store:
     validate(config)
     say = progress or (lambda news: None)
     store = Store.create(config.store.path, registry_url=config.store.registry_url, exist_ok=True)
-    todo = [(arm, seed) for seed in config.suite.seeds for arm in config.suite.arms]
+    todo = [(arm, seed) for seed in config.suite.seeds for arm in config.run_arms]
     check_settings(config, store)
     todo = [run for run in todo if not has_ended(store, run_id(config, *run))]
     learner_folder(config, say)
@@ -123,6 +123,7 @@ def train_run(config: SuiteConfig, arm: str, seed: int, *, resume: bool = False,
         run_id=name,
         suite=config.suite.name,
         arm=arm,
+        chances=config.arm_chances,
         task=task,
         mentoring=config.mentoring,
         mentor=config.mentor,
@@ -234,7 +235,7 @@ def has_ended(store: Store, name: str) -> bool:
 
 def check_settings(config: SuiteConfig, store: Store) -> None:
     """Refuse to mix settings under one run id."""
-    names = {run_id(config, arm, seed) for arm in config.suite.arms for seed in config.suite.seeds}
+    names = {run_id(config, arm, seed) for arm in config.run_arms for seed in config.suite.seeds}
     for run in store.registry.runs():
         if run.run_id in names and run.config_hash != config.hash():
             raise ConfigError(

@@ -71,7 +71,8 @@ def test_hash_covers_what_changes_rows_and_nothing_else() -> None:
     assert base not in {parse_config({}, o).hash() for o in other}
 
 
-def test_every_arm_of_the_first_release_is_there() -> None:
+def test_every_arm_is_there() -> None:
     assert set(ARMS) == {
-        "vanilla", "resample", "resample_flops", "retry", "verdict_only", "placebo", "shuffled_other", "wrong", "oracle", "mentor",
+        "vanilla", "resample", "resample_flops", "retry", "verdict_only", "placebo", "fixed_demo", "problem_hint", "shuffled_other",
+        "shuffled_same", "wrong", "answer_only", "scrubbed", "paraphrase", "oracle", "mentor",
     }  # fmt: skip

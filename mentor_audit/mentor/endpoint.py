@@ -14,24 +14,30 @@ from mentor_audit.config import MentorSection
 from mentor_audit.mentor.chat_client import ChatAnswer, ChatClient, ChatRequest
 from mentor_audit.mentor.endpoint_settings import endpoint_settings
 from mentor_audit.mentor.parse import KEYS, NONCE_KEY, ParsedReply, parse_reply
-from mentor_audit.mentor.reading import FilledPrompt, PromptTemplate
+from mentor_audit.mentor.reading import HINT, MISLEAD, PARAPHRASE, FilledPrompt, PromptTemplate
 from mentor_audit.protocols import Failure, MentorReply, Policy, Price, Usage
 
 TEMPLATE = PromptTemplate("diagnose_endpoint.txt")
-FIELDS = [NONCE_KEY, *KEYS]
-RESPONSE_FORMAT: dict[str, Any] = {
-    "type": "json_schema",
-    "json_schema": {
-        "name": "diagnosis",
-        "strict": True,
-        "schema": {
-            "type": "object",
-            "properties": {name: {"type": "string"} for name in FIELDS},
-            "required": FIELDS,
-            "additionalProperties": False,
+
+
+def _response_format(name: str, fields: Sequence[str]) -> dict[str, Any]:
+    return {
+        "type": "json_schema",
+        "json_schema": {
+            "name": name,
+            "strict": True,
+            "schema": {
+                "type": "object",
+                "properties": {field: {"type": "string"} for field in fields},
+                "required": list(fields),
+                "additionalProperties": False,
+            },
         },
-    },
-}
+    }
+
+
+RESPONSE_FORMAT = _response_format("diagnosis", [NONCE_KEY, *KEYS])
+CONTROL_FORMAT = _response_format("instruction", [NONCE_KEY, "instruction"])
 
 
 class EndpointMentor:
@@ -54,27 +60,45 @@ class EndpointMentor:
         self._client = ChatClient(endpoint_settings(section), folder, sleep)
 
     def diagnose(self, failures: Sequence[Failure], rng: random.Random) -> list[MentorReply]:
-        started = time.perf_counter()
-        filled = [TEMPLATE.fill(failure, self._section) for failure in failures]
-        answers = self._client.complete([self._request(prompt, rng.getrandbits(31)) for prompt in filled])
-        seconds = (time.perf_counter() - started) / max(1, len(failures))
-        return [self._reply(prompt, answer, seconds) for prompt, answer in zip(filled, answers, strict=True)]
+        return self._ask([TEMPLATE.fill(failure, self._section) for failure in failures], RESPONSE_FORMAT, rng)
+
+    def hint(self, failures: Sequence[Failure], rng: random.Random) -> list[MentorReply]:
+        return self._control(HINT, failures, [None] * len(failures), rng)
+
+    def paraphrase(self, failures: Sequence[Failure], instructions: Sequence[str], rng: random.Random) -> list[MentorReply]:
+        return self._control(PARAPHRASE, failures, instructions, rng)
+
+    def mislead(self, failures: Sequence[Failure], instructions: Sequence[str], rng: random.Random) -> list[MentorReply]:
+        return self._control(MISLEAD, failures, instructions, rng)
 
     def price(self, failure: Failure) -> Price:
         """An upper bound, in the learner's tokens, as the endpoint's tokenizer is not known: the reply takes all of `max_tokens`."""
         return self._price(TEMPLATE.fill(failure, self._section))
 
+    def _control(
+        self, template: PromptTemplate, failures: Sequence[Failure], advice: Sequence[str | None], rng: random.Random
+    ) -> list[MentorReply]:
+        filled = [template.fill_for_control(f, text, signed=True) for f, text in zip(failures, advice, strict=True)]
+        return self._ask(filled, CONTROL_FORMAT, rng)
+
+    def _ask(self, filled: Sequence[FilledPrompt], response_format: dict[str, Any], rng: random.Random) -> list[MentorReply]:
+        started = time.perf_counter()
+        requests = [self._request(prompt, response_format, rng.getrandbits(31)) for prompt in filled]
+        answers = self._client.complete(requests)
+        seconds = (time.perf_counter() - started) / max(1, len(filled))
+        return [self._reply(prompt, answer, seconds) for prompt, answer in zip(filled, answers, strict=True)]
+
     def _price(self, prompt: FilledPrompt) -> Price:
         return Price(self._learner.count_tokens(prompt.text), self._section.max_tokens, None)
 
-    def _request(self, prompt: FilledPrompt, seed: int) -> ChatRequest:
+    def _request(self, prompt: FilledPrompt, response_format: dict[str, Any], seed: int) -> ChatRequest:
         body = {
             "model": self.model,
             "messages": [{"role": "user", "content": prompt.text}],
             "temperature": self._section.temperature,
             "max_tokens": self._section.max_tokens,
             "seed": seed,
-            "response_format": RESPONSE_FORMAT,
+            "response_format": response_format,
         }
         return ChatRequest(body, seed, self._price(prompt))
 

@@ -7,7 +7,7 @@ otherwise its arm would win every comparison at equal compute.
 import random
 from collections.abc import Sequence
 
-from mentor_audit.protocols import ChecksSteps, Failure, MentorReply, Policy, Price, Usage
+from mentor_audit.protocols import ChecksSteps, Failure, MentorReply, Policy, Price, Rewords, Usage
 
 
 class ScriptedMentor:
@@ -48,10 +48,36 @@ class ScriptedMentor:
             )
         return replies
 
+    def hint(self, failures: Sequence[Failure], rng: random.Random) -> list[MentorReply]:
+        """The task's own hint to each problem, where it has such."""
+        return [
+            self._control(f, self._task.hint_for(f.problem, rng) if isinstance(self._task, Rewords) else None) for f in failures
+        ]
+
+    def paraphrase(self, failures: Sequence[Failure], instructions: Sequence[str], rng: random.Random) -> list[MentorReply]:
+        """The task's own rewording of each instruction, where it has such."""
+        texts = [self._task.reworded(text, rng) if isinstance(self._task, Rewords) else None for text in instructions]
+        return [self._control(f, text) for f, text in zip(failures, texts, strict=True)]
+
+    def mislead(self, failures: Sequence[Failure], instructions: Sequence[str], rng: random.Random) -> list[MentorReply]:
+        """What the task makes of the true error."""
+        found = []
+        for failure in failures:
+            truth = self._task.first_error(failure.problem, failure.text)
+            altered = None if truth is None else self._task.altered(failure.problem, truth, rng)
+            found.append(self._control(failure, None if altered is None else self._task.instruction_for(altered)))
+        return found
+
     def price(self, failure: Failure) -> Price:
         """With the reply that the truth would get."""
         truth = self._task.first_error(failure.problem, failure.text)
         return self._price(failure, self._task.instruction_for(truth) if truth else "")
+
+    def _control(self, failure: Failure, text: str | None) -> MentorReply:
+        usage = self._usage(failure, text or "")
+        if text is None:
+            return MentorReply("mentor_error", usage, error=f"task {type(self._task).__name__} has no such text")
+        return MentorReply("ok", usage, raw=text, instruction=text)
 
     def _usage(self, failure: Failure, reply: str) -> Usage:
         price = self._price(failure, reply)

@@ -226,6 +226,24 @@ class ChainTask:
     def verdict_only(self, problem: TaskProblem) -> str:
         return "wrong"
 
+    def answer_only(self, problem: TaskProblem) -> str:
+        """In the learner's words: the two digits after the word that asks for them. Its warm-up never showed it such a thing."""
+        return " ".join(["A", *(problem.row.gold or "")])
+
+    def reworded(self, instruction: str, rng: random.Random) -> str:
+        """The hint said twice: of the few other forms that its words allow, the one that the learner reads as well as the plain one."""
+        return f"{instruction} {instruction}"
+
+    def hint_for(self, problem: TaskProblem, rng: random.Random) -> str:
+        """A hard step of the problem and what it is easily got wrong by; of a problem without one, any step."""
+        chain = Chain.read(problem.row.prompt)
+        step = rng.choice(chain.hard_steps() or list(range(len(chain.steps))))
+        return f"hint {LABELS[step]} {KINDS[chain.steps[step].operation]}"
+
+    def demonstration(self) -> str:
+        """A chain of another start value, written out without a mistake."""
+        return draw_chain(random.Random(f"chain:{self.settings.seed}:demonstration"), self.settings.steps, 1).write()
+
     def _draw(self, split: str, number: int, mix: dict[int, float], taken: set[Chain]) -> list[TaskProblem]:
         rng = random.Random(f"chain:{self.settings.seed}:{split}")
         drawn = []

@@ -49,6 +49,11 @@ def placebo(length_of: str, rng: random.Random) -> str:
     return " ".join(words[:wanted]).rstrip(".,") + "."
 
 
+def answer_only(gold: str) -> str:
+    """What an instruction says that is nothing but the reference answer."""
+    return f"The answer is {gold}."
+
+
 def chat(system: str | None, text: str) -> list[dict[str, Any]]:
     return [*([{"role": "system", "content": system}] if system else []), {"role": "user", "content": text}]
 

@@ -32,6 +32,7 @@ from mentor_audit.config import (
     ARMS_RESAMPLING,
     ARMS_WITH_MENTOR,
     ARMS_WITH_TRUTH,
+    RANDOMISED,
     BudgetSection,
     MentoringSection,
     MentorSection,
@@ -43,17 +44,29 @@ from mentor_audit.cost.meter import pass_usage
 from mentor_audit.episode import Episode, Plan, Sampled, Unit, make_episode, rescue, rows, verifier_grader, verify_all
 from mentor_audit.errors import ConfigError, TrainingError
 from mentor_audit.mentor import load_mentor
+from mentor_audit.mentor.arms import WRITTEN
 from mentor_audit.policy.hf import HFPolicy, frozen_copy
 from mentor_audit.policy.load import load_model
-from mentor_audit.protocols import Answer, ChecksSteps, Completion, Grade, Mentor, Policy, Task, TaskProblem, Usage
+from mentor_audit.protocols import (
+    Answer,
+    ChecksSteps,
+    Completion,
+    Grade,
+    HasDemonstration,
+    Mentor,
+    Policy,
+    Task,
+    TaskProblem,
+    Usage,
+)
 from mentor_audit.records import Mode
 from mentor_audit.store import Store
+from mentor_audit.store.run_row import make_run
 from mentor_audit.training.correction import token_weights
 from mentor_audit.training.placement import Insertion, place, spare_slots
 from mentor_audit.training.policy import TrainerPolicy
 from mentor_audit.training.recorder import Recorder
 from mentor_audit.training.rows import RowTask, VerdictFunction
-from mentor_audit.training.run_row import make_run
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +92,8 @@ class MentorGRPOTrainer(GRPOTrainer):
     store        a Store, or the path of one (made when it isn't there)
     learner_name what rows call the learner; None: the name or path that it was loaded from
     run_id       names the run; None: from suite, arm and seed. The same id again opens a new launch of the same run
-    arm          one of `config.ARMS`
+    arm          one of `config.ARMS`, or `randomised`
+    chances      for randomised: the arm of every failed group is drawn with these chances
     mentoring    the knobs; None: the defaults. With an arm other than vanilla they set `args.scale_rewards`
     mentor       settings, or a Mentor; None: the learner's own live weights
     task         where verdicts and instructed prompts come from; None: made from the data set's rows, the verdict from the
@@ -111,6 +125,7 @@ class MentorGRPOTrainer(GRPOTrainer):
         run_id: str | None = None,
         suite: str = "default",
         arm: str = "vanilla",
+        chances: Mapping[str, float] | None = None,
         mentoring: MentoringSection | None = None,
         mentor: MentorSection | Mentor | None = None,
         task: Task | None = None,
@@ -124,9 +139,10 @@ class MentorGRPOTrainer(GRPOTrainer):
         args = args or GRPOConfig(f"{Path(model).name if isinstance(model, str) else type(model).__name__}-GRPO")
         functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
         self.arm, self.knobs = arm, mentoring or MentoringSection()
+        self.chances = dict(chances or {})
         self._verdict_is_reward = functions == [verified_reward]
         self._check_arm(task)
-        self._spare = spare_slots(arm, self.knobs)
+        self._spare = max(spare_slots(a, self.knobs) for a in self._arms)
         self._cached_rewards: torch.Tensor | None = None
         self._calibrating: Calibration | None = None
         self._episodes: list[Episode] = []
@@ -156,7 +172,7 @@ class MentorGRPOTrainer(GRPOTrainer):
         section = mentor if isinstance(mentor, MentorSection) else MentorSection()
         follow_ups = self.num_generations if self.knobs.placement == "instructed_group" else self.knobs.follow_ups
         plan_knobs = self.knobs.model_copy(update={"follow_ups": follow_ups})
-        self.plan = Plan(arm, plan_knobs, self.args.seed, section.fallback, section.sees)
+        self.plan = Plan(arm, plan_knobs, self.args.seed, section.fallback, section.sees, self.chances)
         run = make_run(
             run_id,
             suite=suite,
@@ -165,7 +181,9 @@ class MentorGRPOTrainer(GRPOTrainer):
             config={**(run_config or {}), "grpo": self.args.to_dict(), "mentoring": self.knobs.model_dump()},
             learner=name,
             learner_params=self.learner.shape.total_params,
-            mentor=f"{self.mentor.name}:{self.mentor.model}" if self.mentor and arm in ARMS_WITH_MENTOR else "-",
+            mentor=f"{self.mentor.name}:{self.mentor.model}"
+            if self.mentor and not set(self._arms) <= {"vanilla", *ARMS_RESAMPLING}
+            else "-",
             task=self.task.name,
             device=str(self.accelerator.device),
         )
@@ -222,7 +240,7 @@ class MentorGRPOTrainer(GRPOTrainer):
             mine = [
                 ((e.index - self._first_index) * slots.size + insertion.slot, insertion)
                 for e in self._episodes
-                for insertion in place(e, self.arm, self.knobs)
+                for insertion in place(e, e.arm or "vanilla", self.knobs)
             ]
             insertions = dict(self.gather_list(mine))
         return self._batch_for_grpo(unit, batch, graded, insertions, slots)
@@ -648,7 +666,7 @@ class MentorGRPOTrainer(GRPOTrainer):
 
     def _make_mentor(self, mentor: MentorSection | Mentor | None, folder: Path) -> Mentor | None:
         """`folder`: where an endpoint's replies are kept, so that a resumed run doesn't pay for them again."""
-        if self.arm not in (*ARMS_WITH_MENTOR, *ARMS_RESAMPLING):
+        if not set(self._arms) & {*ARMS_WITH_MENTOR, *ARMS_RESAMPLING, *WRITTEN}:
             return None
         if mentor is None or isinstance(mentor, MentorSection):
             section = mentor or MentorSection(max_tokens=self.args.max_completion_length, temperature=self.args.temperature)
@@ -663,14 +681,27 @@ class MentorGRPOTrainer(GRPOTrainer):
         model, tokenizer, _ = load_model(section.model, revision=section.revision, device=str(self.accelerator.device))
         return HFPolicy(model, tokenizer, max_new_tokens=section.max_tokens, temperature=section.temperature)
 
+    @property
+    def _arms(self) -> tuple[str, ...]:
+        """Every arm that a group of this run may have."""
+        return tuple(self.chances) if self.arm == RANDOMISED else (self.arm,)
+
     def _check_arm(self, task: Task | None) -> None:
-        if self.arm not in ARMS:
-            raise ConfigError(f"Expected one of the arms {', '.join(ARMS)}; found {self.arm!r}{nearest(self.arm, ARMS)}")
-        if self.arm in ARMS_WITH_TRUTH and not isinstance(task, ChecksSteps):
+        if (self.arm == RANDOMISED) != bool(self.chances):
             raise ConfigError(
-                f"Arm {self.arm} needs a task that knows, by program, where an attempt first goes wrong; found "
-                f"{task.name if task else 'none'}. Use another arm, or a task with first_error, instruction_for, altered and fits."
+                f"Expected chances of the arms with arm {RANDOMISED} and only then, found arm {self.arm!r} and chances {self.chances}. Pass both or "
+                "neither."
             )
+        for arm in self._arms:
+            if arm not in ARMS:
+                raise ConfigError(f"Expected one of the arms {', '.join(ARMS)}; found {arm!r}{nearest(arm, ARMS)}")
+            if arm in ARMS_WITH_TRUTH and not isinstance(task, ChecksSteps):
+                raise ConfigError(
+                    f"Arm {arm} needs a task that knows, by program, where an attempt first goes wrong; found "
+                    f"{task.name if task else 'none'}. Use another arm, or a task with first_error, instruction_for, altered and fits."
+                )
+            if arm == "fixed_demo" and not (self.knobs.demonstration or isinstance(task, HasDemonstration)):
+                raise ConfigError("Arm fixed_demo needs a demonstration, found none. Set mentoring.demonstration.")
         if self._verdict_is_reward and task is None:
             raise ConfigError("Expected reward_funcs or a task, found neither. Pass the reward functions of your GRPO script.")
 
