@@ -1,7 +1,7 @@
 """Rows as dictionaries, one function a table, with what never differs between worlds filled in. A key left out is NULL."""
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -212,11 +212,11 @@ def train_step(unit: dict[str, Any], groups: int = 0, zero: int = 0, rescued: in
 
 def count_rows(rows: Rows) -> None:
     """Let every train_step row promise the rows that its unit has."""
-    found: dict[tuple[str, int, str], Counter[str]] = {}
+    found: dict[tuple[str, int, str], Counter[str]] = defaultdict(Counter)
     for table in TRAJECTORY_TABLES:
         if table != "problem":
             for row in rows[table]:
-                found.setdefault((row["run_id"], row["step"], row["mode"]), Counter())[table] += 1
+                found[row["run_id"], row["step"], row["mode"]][table] += 1
     for row in rows["train_step"]:
         row["row_counts"] = json.dumps(found[row["run_id"], row["step"], row["mode"]], sort_keys=True)
 
