@@ -233,9 +233,9 @@ def read_bank(store: Store, name: str, task: Task) -> list[BankGroup]:
 def _treatment(
     group: BankGroup, arm: str, index: int, unit: Unit, plan: Plan, replies: dict[str, tuple[str, MentorReply]]
 ) -> Episode:
-    """One arm's answer to one failure. Which of the failed attempts is answered depends on the seed and the group, not on the arm."""
+    """One arm's answer to one failure. Which of the failed attempts is answered depends on seed and problem, not on the arm."""
     episode = Episode(index, unit.group_id(index), group.problem, group.attempts, arm=arm, source_group_id=group.group_id)
-    choose_failure(episode, random.Random(f"{plan.seed}:{group.group_id}:failure"))
+    choose_failure(episode, random.Random(f"{plan.seed}:{group.problem.row.problem_id}:failure"))
     episode.triggered = arm != "vanilla"
     episode.trigger_reason = f"replay of {group.group_id}"
     if episode.read is not None and episode.read.attempt_id in replies:

@@ -1,5 +1,6 @@
 """The straight line on scripted actors: exact rows for every arm, and what happens when an actor fails."""
 
+import random
 from collections.abc import Sequence
 
 import pytest
@@ -236,3 +237,105 @@ def test_arm_without_its_mentor_is_an_error_of_ours() -> None:
     policy = ScriptedPolicy(["x", "y"])
     with pytest.raises(TrainingError, match="Arm mentor calls a mentor, found none"):
         run([problem("0")], policy, WordTask(), None, Plan("mentor", MentoringSection(), 5), UNIT, 2)
+
+
+def control_mentor(policy: ScriptedPolicy, *replies: str) -> ReadingMentor:
+    return ReadingMentor("hf", ScriptedPolicy(list(replies), name="mentor-model"), MentorSection(max_tokens=10))
+
+
+def test_shuffled_same_shows_what_the_mentor_says_of_another_attempt() -> None:
+    (episode,), tables, policy = play("shuffled_same", ["a x", "b x", "right"], mentor_replies=[REPLY])
+    (diagnosis,), (instruction,) = tables["diagnosis"], tables["instruction"]
+    assert {diagnosis.attempt_id, instruction.attempt_id} == {"r.l1.t7.g0.a0", "r.l1.t7.g0.a1"}
+    assert (instruction.source, instruction.diagnosis_id) == ("other_attempt", diagnosis.diagnosis_id)
+    assert instruction.attempt_id == episode.failure.attempt_id
+    assert policy.calls[1][0] == ["Q 0 hint[mind step two]"]
+
+
+@pytest.mark.parametrize(
+    ("arm", "source", "from_diagnosis", "owner"),
+    [("paraphrase", "reworded", True, "instruction"), ("wrong", "altered", True, "instruction")],
+)
+def test_a_control_that_the_mentor_writes_is_a_second_call_with_its_own_cost(
+    arm: str, source: str, from_diagnosis: bool, owner: str
+) -> None:
+    second = '{"instruction": "other words"}'
+    _, tables, policy = play(arm, ["a x", "b x", "right"], mentor_replies=[REPLY, second])
+    (instruction,) = tables["instruction"]
+    assert (instruction.text, instruction.source) == ("other words", source)
+    assert (instruction.diagnosis_id == "r.l1.t7.g0.d0") is from_diagnosis
+    calls = [(c.owner_table, c.payer, c.output_tokens) for c in tables["cost"] if c.phase == "mentor"]
+    assert calls == [("diagnosis", "mentor", len(REPLY.split())), (owner, "mentor", 3)]
+    assert policy.calls[1][0] == ["Q 0 hint[other words]"]
+
+
+def test_a_problem_hint_is_written_without_the_attempt() -> None:
+    _, tables, policy = play("problem_hint", ["unseen x", "unseen x", "right"], mentor_replies=['{"instruction": "count"}'])
+    assert tables["diagnosis"] == []
+    assert [(i.text, i.source, i.diagnosis_id) for i in tables["instruction"]] == [("count", "problem", None)]
+    writer = control_mentor(policy, '{"instruction": "count"}')
+    writer.hint([_failure("unseen words")], random.Random(0))
+    (asked,), _ = writer._policy.calls[0]
+    assert "unseen words" not in asked and "Q 0" in asked
+
+
+def test_a_control_that_cannot_be_read_shows_nothing_and_keeps_both_costs() -> None:
+    _, tables, _ = play("paraphrase", ["a x", "b x"], mentor_replies=[REPLY, "no JSON here"])
+    assert tables["instruction"] == []
+    assert tables["attempt_group"][0].trigger_reason.endswith("nothing to show (mentor's reply: unparsable)")
+    costs = [(c.owner_table, c.phase, c.disposition) for c in tables["cost"] if c.phase == "mentor"]
+    assert costs == [("diagnosis", "mentor", "discarded"), ("attempt_group", "mentor", "discarded")]
+
+
+def test_answer_only_shows_the_answer_and_scrubbed_takes_it_out() -> None:
+    _, tables, policy = play("answer_only", ["a x", "b x", "right"])
+    assert policy.calls[1][0] == ["Q 0 hint[The answer is right.]"]
+    assert tables["instruction"][0].source == "gold"
+    told = REPLY.replace("mind step two", "the answer is right")
+    _, tables, policy = play("scrubbed", ["a x", "b x", "right"], mentor_replies=[told])
+    assert policy.calls[1][0] == ["Q 0 hint[the answer is [removed]]"]
+    assert (tables["instruction"][0].source, tables["instruction"][0].diagnosis_id) == ("scrubbed", "r.l1.t7.g0.d0")
+
+
+def test_fixed_demo_shows_every_failure_the_same_text() -> None:
+    _, tables, policy = play(
+        "fixed_demo", ["a x", "b x"] * 2 + ["n", "n"], knobs=MentoringSection(demonstration="see how"), problems=2
+    )
+    assert policy.calls[1][0] == ["Q 0 hint[see how]", "Q 1 hint[see how]"]
+    assert {i.source for i in tables["instruction"]} == {"demonstration"}
+
+
+def test_randomised_groups_draw_their_arm_with_the_recorded_chance() -> None:
+    drawn = []
+    for seed in range(200):
+        policy = ScriptedPolicy(["x", "y", "right", "n"])
+        episodes = attempt([problem("0"), problem("1")], policy, verifier_grader(WordTask()), UNIT, 2)
+        plan = Plan("randomised", MentoringSection(), seed=seed, chances={"vanilla": 0.25, "retry": 0.75})
+        for episode in episodes:
+            decide(episode, plan, UNIT)
+        failed, solved = episodes
+        assert (solved.arm, solved.triggered) == (None, False), "nothing failed, nothing was drawn"
+        assert failed.triggered is (failed.arm == "retry")
+        row = rows([failed], UNIT, WordTask(), plan, None)["attempt_group"][0]
+        assert row.assignment_probability == {"vanilla": 0.25, "retry": 0.75}[row.arm]
+        drawn.append(failed.arm)
+    assert 120 <= drawn.count("retry") <= 175, "150 expected, standard deviation 6"
+
+
+def test_randomised_arms_share_one_call_a_stage() -> None:
+    policy = ScriptedPolicy(["x", "x"] * 6 + ["n"] * 30)
+    mentor = control_mentor(policy, *[REPLY] * 6)
+    plan = Plan("randomised", MentoringSection(), seed=3, chances={"retry": 0.3, "mentor": 0.4, "placebo": 0.3})
+    episodes = run([problem(str(i)) for i in range(6)], policy, WordTask(), mentor, plan, UNIT, 2)
+    arms = {e.arm for e in episodes}
+    assert arms == {"retry", "mentor", "placebo"}
+    assert [n for _, n in policy.calls] == [2, 1] and len(policy.calls[1][0]) == 6
+    tables = rows(episodes, UNIT, WordTask(), plan, mentor)
+    assert {i.arm for i in tables["instruction"]} == arms
+    assert len(tables["diagnosis"]) == sum(e.arm != "retry" for e in episodes)
+
+
+def _failure(text: str):
+    from mentor_audit.protocols import Failure, Verdict
+
+    return Failure(problem("0"), "a0", text, Verdict(False, "incorrect"))
