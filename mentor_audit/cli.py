@@ -72,14 +72,14 @@ def demo(
     overrides: Overrides = NO_OVERRIDES,
     workers: Annotated[int | None, typer.Option(help="runs side by side; default: one a core")] = None,
 ) -> None:
-    """Train every arm of the embedded experiment for real, then write the report. Needs no GPU, hub or account."""
+    """Replay failures of the embedded learner with every arm, train the main arms for real, write the report. No GPU, hub or account."""
     from mentor_audit.config import load_config
 
     settings = resources.files("mentor_audit").joinpath("demo.toml")
     with resources.as_file(settings) as path:
         more = [f'store.path="{out_dir / "store"}"', *([f"suite.workers={workers}"] if workers else [])]
         config = load_config(path, [*more, *overrides])
-    _run_suite_and_report(config, out_dir / "report")
+    _run_demo_and_report(config, out_dir / "report")
 
 
 @app.command(epilog="Example: mentor-audit validate examples/llama32_3b_math.toml")
@@ -305,12 +305,12 @@ def schema(
         print("\n".join(schemas.ddl(name) for name in schemas.TABLES))
 
 
-def _run_suite_and_report(config: Any, report_dir: Path) -> None:
+def _run_demo_and_report(config: Any, report_dir: Path) -> None:
+    from mentor_audit.demo import run_demo
     from mentor_audit.report import build_report
-    from mentor_audit.suite import run_suite
 
     with _progress(False) as say:
-        store = run_suite(config, say)
+        store = run_demo(config, say)
     made = build_report(store, report_dir, budget=config.report.budget, suite=config.suite.name)
     _say("")
     _say(made.verdict)

@@ -24,6 +24,7 @@ FLOORS: dict[str, set[str]] = {
     "training": GROUND | {"store", "cost", "tasks", "policy", "mentor", "episode"},
     "suite": GROUND | {"store", "cost", "tasks", "policy", "mentor", "episode", "training"},
     "replay": GROUND | {"store", "cost", "tasks", "policy", "mentor", "episode", "suite"},
+    "demo": GROUND | {"store", "suite", "replay"},
     "report": GROUND | {"store"},
     "simulate": GROUND | {"store"},
 }

@@ -92,7 +92,7 @@ def test_every_arm_answers_the_same_failures_and_every_link_holds(tmp_path: Path
     )
     right = {"mentor", "scrubbed", "shuffled_same", "oracle"}
     assert success == {arm: float(arm in right) for arm in ALL if arm != "vanilla"}
-    assert [f for f in store.check()] == []
+    assert store.check() == []
 
 
 def test_one_diagnosis_serves_every_arm_that_stands_on_it(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_again_samples_nothing_and_a_new_arm_samples_only_itself(tmp_path: Path)
     )
     assert store.sql("SELECT count(*) FROM diagnosis").item() == 4, "the placebo stands on the diagnoses that are there"
     assert store.sql("SELECT count(*) FROM attempt_group WHERE run_id = 's-replay'").item() == 20
-    assert [f for f in store.check()] == []
+    assert store.check() == []
 
 
 def test_more_failures_extend_the_bank_and_the_answers(tmp_path: Path) -> None:

@@ -193,3 +193,71 @@ def test_a_failing_run_is_named_and_the_others_end(tmp_path: Path) -> None:
         run_suite(config)
     ended = {x.run_id: x.ended_how for x in Store.open(config.store.path).registry.launches()}
     assert ended["short-vanilla-s1"] == "finished"
+
+
+def test_a_replay_of_the_learner_and_of_a_trained_run_stand_beside_the_suite(
+    finished: tuple[SuiteConfig, Store, list[RunProgress]],
+) -> None:
+    from mentor_audit.replay import run_replay
+
+    config, store, _ = finished
+    section = {"problems": 8, "num_generations": 3, "batch": 4, "arms": ["vanilla", "resample", "wrong", "paraphrase", "mentor"]}
+    asked = settings(Path(config.store.path).parent, replay=section)
+    news: list[RunProgress] = []
+    run_replay(asked, news.append)
+    assert {n.run_id for n in news if n.state == "ended"} == {"short-bank", "short-replay"}
+    later = {**section, "bank": "short-bank", "policy": "short-mentor-s1", "name": "later", "arms": ["mentor"]}
+    run_replay(settings(Path(config.store.path).parent, replay=later))
+    runs = {run.run_id: run for run in store.registry.runs()}
+    assert runs["short-later"].learner == "short-mentor-s1"
+    assert runs["short-later"].learner_params == runs["short-replay"].learner_params
+    groups = store.sql("SELECT run_id, arm, count(*) AS n FROM attempt_group WHERE mode = 'replay' GROUP BY ALL").rows()
+    by_arm = {(run, arm): n for run, arm, n in groups}
+    failures = by_arm["short-later", "mentor"]
+    assert by_arm == {
+        ("short-bank", "bank"): 8,
+        ("short-later", "mentor"): failures,
+        **{("short-replay", arm): failures for arm in section["arms"]},
+    }
+    assert store.check() == []
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_randomised_run_holds_every_arm_with_its_chance(tmp_path: Path, ranks: int) -> None:
+    arms = ["vanilla", "resample", "retry", "placebo", "shuffled_other", "shuffled_same", "problem_hint", "paraphrase", "mentor"]
+    config = settings(
+        tmp_path,
+        suite={"name": "short", "arms": arms, "seeds": [1], "workers": 1},
+        mentoring={"assignment": "randomised", "arm_weights": {"mentor": 4}},
+        train={"steps": 3, "problems_per_step": 8},
+    )
+    assert config.run_arms == ["randomised"]
+    if ranks == 1:
+        run_suite(config)
+    else:
+        path = tmp_path / "settings.json"
+        path.write_text(config.model_dump_json(), encoding="utf-8")
+        command = [
+            "-m",
+            "torch.distributed.run",
+            "--nproc_per_node",
+            "2",
+            "--master_port",
+            "29533",
+            "-m",
+            "mentor_audit",
+            "suite",
+            str(path),
+        ]
+        done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=500)
+        assert done.returncode == 0, done.stderr[-2000:]
+    store = Store.open(config.store.path)
+    groups = store.table("attempt_group").to_dicts()
+    drawn = [g for g in groups if g["mode"] == "train" and g["arm"] is not None]
+    assert drawn and all(g["num_incorrect"] == g["num_generations"] for g in drawn)
+    assert {g["assignment_probability"] for g in drawn if g["arm"] == "mentor"} <= {4 / 12}
+    assert {g["assignment_probability"] for g in drawn if g["arm"] != "mentor"} == {1 / 12}
+    assert len({g["arm"] for g in drawn}) >= 4
+    shown = {i["group_id"]: i["arm"] for i in store.table("instruction").to_dicts()}
+    assert all(shown[g["group_id"]] == g["arm"] for g in drawn if g["group_id"] in shown)
+    assert store.check() == []
