@@ -25,7 +25,8 @@ FLOORS: dict[str, set[str]] = {
     "suite": GROUND | {"store", "cost", "tasks", "policy", "mentor", "episode", "training"},
     "replay": GROUND | {"store", "cost", "tasks", "policy", "mentor", "episode", "suite"},
     "demo": GROUND | {"store", "suite", "replay"},
-    "report": GROUND | {"store"},
+    "audit": GROUND | {"store", "tasks", "cost", "policy", "mentor"},
+    "report": GROUND | {"store", "audit"},
     "simulate": GROUND | {"store"},
 }
 DOORS = {
