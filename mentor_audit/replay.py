@@ -46,7 +46,7 @@ class Actors:
 
 @dataclass(frozen=True)
 class BankGroup:
-    """A group of the bank whose every attempt was verified wrong."""
+    """A failure of the bank: a group without a correct attempt."""
 
     group_id: str
     problem: TaskProblem
@@ -141,7 +141,7 @@ def make_bank(config: SuiteConfig, store: Store, actors: Actors, say: Report) ->
         return
     run = _run(config, actors, name, "bank", _bank_settings(config))
     _check_settings(store, run)
-    found = _failures_there(store, name)
+    found = _failures_there(store, name, failed_groups(config))
     done = _batches_there(store, name)
     if done >= len(batches) or (section.failures is not None and found >= section.failures):
         return
@@ -164,7 +164,8 @@ def make_bank(config: SuiteConfig, store: Store, actors: Actors, say: Report) ->
                 episode.arm, episode.trigger_reason = "bank", "the bank answers nothing"
             bank.put_problems([e.problem.row for e in episodes])
             bank.commit(rows(episodes, unit, actors.task, plan, None), time.perf_counter() - started)
-            found += sum(len(e.failed) == len(e.attempts) for e in episodes)
+            bank.flush()
+            found = _failures_there(store, name, failed_groups(config))
             say(RunProgress(name, number + 1, len(batches), f"{found} failures"))
     say(RunProgress(name, len(batches), len(batches), "ended"))
 
@@ -174,7 +175,7 @@ def answer_bank(config: SuiteConfig, store: Store, actors: Actors, say: Report) 
     section, name = config.replay, replay_id(config)
     run = _run(config, actors, name, "replay", _replay_settings(config))
     _check_settings(store, run)
-    bank = read_bank(store, bank_id(config), actors.task)[: section.failures]
+    bank = read_bank(store, bank_id(config), actors.task, failed_groups(config))[: section.failures]
     done, replies = _answered(store, name), _replies(store, name)
     batches = [(i, part) for i, part in enumerate(_batches(bank, section.batch)) if _missing(part, section.arms, done)]
     if not batches:
@@ -203,8 +204,16 @@ def answer_bank(config: SuiteConfig, store: Store, actors: Actors, say: Report) 
     say(RunProgress(name, len(batches), len(batches), "ended"))
 
 
-def read_bank(store: Store, name: str, task: Task) -> list[BankGroup]:
-    """The bank's groups whose every attempt was verified wrong, in its order.
+def failed_groups(config: SuiteConfig) -> str:
+    """SQL that tells a failure of the bank: no attempt was verified correct, and one can be answered.
+
+    With the trigger all_wrong every attempt has to be verified wrong; with the others one is enough, beside truncated and unscored ones.
+    """
+    return "num_incorrect = num_generations" if config.mentoring.trigger == "all_wrong" else "zero_reward AND num_incorrect > 0"
+
+
+def read_bank(store: Store, name: str, task: Task, is_failure: str) -> list[BankGroup]:
+    """The bank's failures, in its order. `is_failure`: see `failed_groups`.
 
     Raises ConfigError when it has none, or when a problem isn't one of the task's.
     """
@@ -212,7 +221,7 @@ def read_bank(store: Store, name: str, task: Task) -> list[BankGroup]:
     found: dict[str, BankGroup] = {}
     for row in store.arrow(
         "SELECT a.* FROM attempt a JOIN attempt_group g USING (group_id) "
-        f"WHERE g.run_id = '{name}' AND a.role = 'attempt' AND g.num_incorrect = g.num_generations "
+        f"WHERE g.run_id = '{name}' AND a.role = 'attempt' AND {is_failure} "
         "ORDER BY g.step, a.group_id, a.position"
     ).to_pylist():
         if row["problem_id"] not in problems:
@@ -224,7 +233,8 @@ def read_bank(store: Store, name: str, task: Task) -> list[BankGroup]:
         group.attempts.append(_sampled(row))
     if not found:
         raise ConfigError(
-            f"Expected failures in bank {name}, found none: no group had every attempt verified wrong. Use harder problems, a weaker policy or "
+            f"Expected failures in bank {name}, found none: no group had every attempt verified wrong (or, with another "
+            "mentoring.trigger than all_wrong, one of them and none correct). Use harder problems, a weaker policy or "
             "more of replay.problems."
         )
     return list(found.values())
@@ -285,8 +295,8 @@ def _policy_name(config: SuiteConfig, say: Report) -> str:
     return str(final) if final.is_dir() else named
 
 
-def _failures_there(store: Store, name: str) -> int:
-    text = f"SELECT count(*) AS n FROM attempt_group WHERE run_id = '{name}' AND num_incorrect = num_generations"
+def _failures_there(store: Store, name: str, is_failure: str) -> int:
+    text = f"SELECT count(*) AS n FROM attempt_group WHERE run_id = '{name}' AND {is_failure}"
     return int(store.arrow(text).to_pylist()[0]["n"])
 
 

@@ -213,3 +213,19 @@ def test_a_policy_is_a_runs_final_weights_or_a_folder(tmp_path: Path) -> None:
     assert replay._policy_name(settings, lambda news: None) == "s-mentor-s1"
     (tmp_path / "work" / "s-mentor-s1" / "final").mkdir(parents=True)
     assert replay._policy_name(settings, lambda news: None) == str(tmp_path / "work" / "s-mentor-s1" / "final")
+
+
+def test_a_group_with_a_truncated_attempt_is_a_failure_only_when_the_trigger_is_not_all_wrong(tmp_path: Path) -> None:
+    def failures(root: str, **mentoring: Any) -> int:
+        policy = RulePolicy([])
+        policy.text = lambda prompt, key: "cut..." if key.endswith(":0") else "bad-1 x"  # type: ignore[method-assign]
+        settings = config(tmp_path / root, arms=["retry"]).model_copy(
+            update={"mentoring": parse_config({"mentoring": mentoring}).mentoring}
+        )
+        store, who = Store.create(tmp_path / root), actors(["1"], policy)
+        make_bank(settings, store, who, lambda news: None)
+        return len(replay.read_bank(store, "s-bank", who.task, replay.failed_groups(settings)))
+
+    assert failures("below", trigger="below", success_threshold=0.5) == 1
+    with pytest.raises(ConfigError, match="found none"):
+        failures("all")
