@@ -17,6 +17,7 @@ from mentor_audit.records import (
     Diagnosis,
     DiagnosisAudit,
     Instruction,
+    LeakAudit,
     Problem,
     Run,
     TrainStep,
@@ -52,9 +53,99 @@ def build(path: Path) -> Store:
     return store
 
 
-def _run(arm: str) -> Run:
+def add_replay(store: Store) -> Store:
+    """A failure bank of three groups, one with a success; vanilla, resample (3 samples) and mentor (2 follow-ups) on the two failures; two
+    auditors after the fact, of which `judge` can't tell about the second diagnosis' cause; a leak audit and a person's label.
+
+    By failure, the verdicts of resample's samples: FFF and TFT; of the mentor's follow-ups: TF and ?? (no verdict).
+    """
+    bank = {"run_id": "golden-bank", "launch": 1, "step": 0, "mode": "replay"}
+    groups = [f"golden-bank.l1.r0.g{g}" for g in range(3)]
+    rows: dict[str, list[Any]] = {"attempt": [], "attempt_group": [], "cost": []}
+    for g, (key, verdicts) in enumerate(zip(groups, ([False, False], [False, False], [True, False]), strict=True)):
+        about = {**bank, "problem_id": f"p{g % 2}"}
+        rows["attempt"] += [_attempt(about, key, f"a{i}", v, "attempt", i) for i, v in enumerate(verdicts)]
+        rows["attempt_group"].append(_group(about, key, verdicts, arm="bank"))
+        rows["cost"].append(_cost(bank, ("attempt_group", key), "rollout", "learner", (4, 6), 100.0))
+    with store.writer(_run("bank", "golden-bank")) as writer:
+        writer.commit_step(_whole(bank, "golden-bank.l1.r0", 0, rows, False))
+    with store.writer(_run("replay", "golden-replay")) as writer:
+        writer.commit_step(_answers(groups[:2]))
+    audit = {"run_id": "golden-audit-judge", "launch": 1, "step": 0, "mode": "audit"}
+    verdicts = {("d0", "location"): True, ("d0", "cause"): False, ("d1", "location"): True, ("d1", "cause"): None}
+    audits = [
+        DiagnosisAudit(
+            **audit, audit_id=f"judge.{d}.{aspect}", diagnosis_id=f"golden-replay.l1.r0.{d}", auditor="judge", aspect=aspect,
+            verdict=verdict,
+        )
+        for (d, aspect), verdict in verdicts.items()
+    ]  # fmt: skip
+    leaks = [
+        LeakAudit(
+            **audit, leak_audit_id=f"judge.i{i}", instruction_id=f"golden-replay.l1.r0.g{3 * i + 2}.i0", auditor="judge", is_leak=leak,
+            answered=answered, logprob_change=change,
+        )
+        for i, (leak, answered, change) in enumerate([(True, True, 1.5), (None, False, None)])
+    ]  # fmt: skip
+    cost = _cost(audit, ("diagnosis_audit", audits[0].audit_id), "audit", "audit", (3, 1), 5.0)
+    with store.writer(_run("audit", "golden-audit-judge")) as writer:
+        found = {"diagnosis_audit": audits, "leak_audit": leaks, "cost": [cost]}
+        writer.commit_step(_whole(audit, "golden-audit-judge.l1.a0", 0, found, False))
+    return store
+
+
+def _answers(failures: list[str]) -> StepRows:
+    """Of a replay on two failures of the bank: every arm's treatment group, and what it holds."""
+    unit = {"run_id": "golden-replay", "launch": 1, "step": 0, "mode": "replay"}
+    tables = ("attempt", "attempt_group", "diagnosis", "diagnosis_audit", "instruction", "cost")
+    rows: dict[str, list[Any]] = {table: [] for table in tables}
+    sampled, followed = ([False, False, False], [True, False, True]), ([True, False], [None, None])
+    for f, source in enumerate(failures):
+        about, parent = {**unit, "problem_id": f"p{f}"}, f"{source}.a1"
+        named = f"golden-replay.l1.r0.d{f}"
+        rows["diagnosis"].append(
+            Diagnosis(
+                **unit, diagnosis_id=named, group_id=source, attempt_id=parent, attempts_read=[parent], mentor="scripted", saw_gold=False,
+                parse_status="ok",
+            )
+        )  # fmt: skip
+        rows["diagnosis_audit"] += [
+            DiagnosisAudit(**unit, audit_id=f"{named}.{a}", diagnosis_id=named, auditor="checker", aspect=a, verdict=f == 0)
+            for a in ("location", "cause")
+        ]
+        rows["cost"].append(_cost(unit, ("diagnosis", named), "mentor", "mentor", (7, 2), 30.0 + f))
+        for a, arm in enumerate(("vanilla", "resample", "mentor")):
+            key = f"golden-replay.l1.r0.g{3 * f + a}"
+            rows["attempt_group"].append(_group(about, key, [False, False], arm=arm, source_group_id=source, triggered=True))
+            answer = {"parent_attempt_id": parent}
+            if arm == "resample":
+                rows["attempt"] += [
+                    _attempt(about, key, f"x{i}", v, "extra_sample", i, **answer) for i, v in enumerate(sampled[f])
+                ]
+                rows["cost"].append(_cost(unit, ("attempt_group", key), "extra_sample", "learner", (2, 9), 45.0))
+            if arm == "mentor":
+                shown = {"instruction_id": f"{key}.i0", "diagnosis_id": named, "arm": arm, "is_fitting": f == 0}
+                rows["instruction"].append(
+                    Instruction(**unit, **shown, group_id=key, attempt_id=parent, text="fix s2", source="diagnosis")
+                )
+                answer["instruction_id"] = f"{key}.i0"
+                rows["attempt"] += [_attempt(about, key, f"f{i}", v, "follow_up", i, **answer) for i, v in enumerate(followed[f])]
+                rows["cost"].append(_cost(unit, ("instruction", f"{key}.i0"), "follow_up", "learner", (5, 6), 20.0))
+    return _whole(unit, "golden-replay.l1.r0", 0, rows, False)
+
+
+def _group(about: dict[str, Any], key: str, verdicts: list[bool | None], **more: Any) -> AttemptGroup:
+    zero = not any(verdicts)
+    return AttemptGroup(
+        **about, group_id=key, num_generations=len(verdicts), num_correct=verdicts.count(True), num_incorrect=verdicts.count(False),
+        num_truncated=verdicts.count(None), num_unscored=0, zero_reward=zero, zero_reward_after=zero,
+        triggered=more.pop("triggered", False), trigger_reason="replay", assignment_probability=1.0, **more,
+    )  # fmt: skip
+
+
+def _run(arm: str, run_id: str | None = None) -> Run:
     return Run(
-        run_id=f"golden-{arm}-s1",
+        run_id=run_id or f"golden-{arm}-s1",
         suite="golden",
         arm=arm,
         seed=1,

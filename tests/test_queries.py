@@ -3,7 +3,7 @@
 import io
 
 import pytest
-from golden import HOSTILE, build
+from golden import HOSTILE, add_replay, build
 
 from mentor_audit.errors import QueryError
 from mentor_audit.store import Store
@@ -14,7 +14,8 @@ MENTOR, VANILLA = "golden-mentor-s1", "golden-vanilla-s1"
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return build(tmp_path_factory.mktemp("golden") / "store")
+    """With a replay and an audit of it, which no query of training may count."""
+    return add_replay(build(tmp_path_factory.mktemp("golden") / "store"))
 
 
 def test_the_golden_store_is_sound(store: Store) -> None:
@@ -24,8 +25,8 @@ def test_the_golden_store_is_sound(store: Store) -> None:
 def test_every_query_says_what_it_answers(store: Store) -> None:
     found = store.queries()
     assert [q.name for q in found] == [
-        "chain", "cost_by_arm", "cost_per_success", "diagnosis_accuracy", "follow_up_by_correctness", "pass_at_k", "rescue_rate",
-        "zero_reward_fraction",
+        "audit_agreement", "chain", "cost_by_arm", "cost_per_success", "diagnosis_accuracy", "follow_up_by_correctness", "leak_rate",
+        "pass_at_k", "replay_rescue", "rescue_rate", "zero_reward_fraction",
     ]  # fmt: skip
     for query in found:
         assert query.question.endswith("?")
@@ -58,11 +59,43 @@ def test_diagnosis_accuracy_counts_what_the_auditor_could_judge(store: Store) ->
         ("mentor", "scripted", "cause", "step_checker", 2, 0, 0, None),
         ("mentor", "scripted", "every", "step_checker", 2, 1, 0, 0.0),
         ("mentor", "scripted", "location", "step_checker", 2, 2, 1, 0.5),
+        ("replay", "scripted", "cause", "checker", 2, 2, 1, 0.5),
+        ("replay", "scripted", "cause", "judge", 2, 1, 0, 0.0),
+        ("replay", "scripted", "every", "checker", 2, 2, 1, 0.5),
+        ("replay", "scripted", "every", "judge", 2, 1, 0, 0.0),
+        ("replay", "scripted", "location", "checker", 2, 2, 1, 0.5),
+        ("replay", "scripted", "location", "judge", 2, 2, 2, 1.0),
+    ]
+
+
+def test_auditors_are_paired_through_the_diagnosis(store: Store) -> None:
+    # checker: d0 right in both, d1 wrong in both; judge: locations right, d0's cause wrong, d1's cause not told
+    assert store.query("audit_agreement").rows() == [
+        ("cause", "checker", "judge", 1, 0, 1, 0, 0, 0.0),
+        ("location", "checker", "judge", 2, 1, 0, 1, 0, 0.5),
+    ]
+
+
+def test_leak_rate_is_of_what_could_be_judged(store: Store) -> None:
+    assert store.query("leak_rate").rows() == [("replay", "mentor", "judge", 2, 1, 1, 1.0, 2, 0.5, 1.5)]
+
+
+def test_replay_rescue_leaves_unknown_out_and_charges_the_diagnosis(store: Store) -> None:
+    # mentor: the second failure's follow-ups have no verdict; two diagnoses of 9 tokens, 30 and 31 FLOPs, follow-ups of 11 tokens, 20 FLOPs
+    assert store.query("replay_rescue").rows() == [
+        ("golden-replay", "mentor", 2, 1, 1, 1.0, 4, 2, 0.5, 20.0, 50.5),
+        ("golden-replay", "resample", 2, 0, 1, 0.5, 6, 6, pytest.approx(2 / 6), 11.0, 45.0),
+        ("golden-replay", "vanilla", 2, 0, 0, 0.0, 0, 0, None, 0.0, 0.0),
     ]
 
 
 def test_follow_up_by_correctness_is_marked_descriptive(store: Store) -> None:
-    assert store.query("follow_up_by_correctness").rows() == [("mentor", False, 1, 1, 0, 0.0), ("mentor", True, 1, 1, 1, 1.0)]
+    assert store.query("follow_up_by_correctness").rows() == [
+        ("replay", "mentor", False, 2, 0, 0, None),
+        ("replay", "mentor", True, 2, 2, 1, 0.5),
+        ("train", "mentor", False, 1, 1, 0, 0.0),
+        ("train", "mentor", True, 1, 1, 1, 1.0),
+    ]
     (query,) = (q for q in store.queries() if q.name == "follow_up_by_correctness")
     assert query.note.startswith("descriptive, not causal")
 

@@ -1,5 +1,5 @@
 -- question: What does a verified success in training cost, everything spent included?
--- grain: arm
+-- grain: arm of a run that trained
 -- units: verified-correct attempts, extra samples and follow-ups; tokens and FLOPs of training a success, NULL without a success
 WITH success AS (
     SELECT run_id, count(*) AS n FROM attempt WHERE mode = 'train' AND is_correct GROUP BY run_id
@@ -21,5 +21,6 @@ SELECT
 FROM run r
 LEFT JOIN success s USING (run_id)
 LEFT JOIN spent c USING (run_id)
+WHERE r.arm NOT IN ('bank', 'replay', 'audit')
 GROUP BY r.arm
 ORDER BY r.arm

@@ -4,7 +4,7 @@
 --        cumulative FLOPs and sampled plus read tokens of training up to that step, mentor and superseded launches included, evaluation not
 WITH evaluation AS (
     SELECT run_id, step, problem_id, count(is_correct) AS n, count(*) FILTER (is_correct) AS c, count(*) AS samples
-    FROM attempt WHERE role = 'eval' GROUP BY ALL
+    FROM attempt WHERE role = 'eval' AND mode = 'eval' GROUP BY ALL
 ),
 k AS (SELECT unnest(range(1, (SELECT coalesce(max(samples), 0) FROM evaluation) + 1)) AS k),
 estimate AS (

@@ -1,13 +1,13 @@
--- question: How often does a response to a failed group succeed, by arm?
--- grain: arm
+-- question: How often does a response to a group that failed in training succeed, by arm?
+-- grain: arm of the group
 -- units: counts; rates 0 to 1, NULL without a scored response
 -- note: descriptive: each arm trains its own policy, so these are not the same failures
 WITH response AS (
     SELECT group_id, count(*) AS num_responses, count(is_correct) AS num_scored, count(*) FILTER (is_correct) AS num_correct
-    FROM attempt WHERE role IN ('follow_up', 'extra_sample') GROUP BY group_id
+    FROM attempt WHERE mode = 'train' AND role IN ('follow_up', 'extra_sample') GROUP BY group_id
 )
 SELECT
-    r.arm,
+    coalesce(g.arm, r.arm) AS arm,
     count(*) FILTER (g.zero_reward) AS num_zero_reward_groups,
     count(*) FILTER (g.triggered) AS num_acted_on,
     count(x.group_id) AS num_answered,
@@ -19,5 +19,5 @@ FROM attempt_group g
 JOIN run r USING (run_id)
 LEFT JOIN response x USING (group_id)
 WHERE g.mode = 'train'
-GROUP BY r.arm
-ORDER BY r.arm
+GROUP BY ALL
+ORDER BY arm

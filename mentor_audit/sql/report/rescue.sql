@@ -1,5 +1,5 @@
 -- question: Of the zero-reward groups that the arm acted on in training, how many got a correct response?
--- grain: one row a run and problem
+-- grain: one row a run, arm of the group and problem
 -- units: groups: failed = rescued + not rescued + unknown; unanswered ones (nothing could be shown) are not rescued; unknown ones have
 -- units: responses but no verdict on any. responses, scored and correct count single responses; response_tokens are prompt + output
 WITH response AS (
@@ -11,7 +11,7 @@ WITH response AS (
     GROUP BY group_id
 )
 SELECT
-    g.run_id, g.problem_id,
+    g.run_id, coalesce(g.arm, u.arm) AS arm, g.problem_id,
     count(*) AS failed,
     count(*) FILTER (r.rescued) AS rescued,
     count(*) FILTER (r.group_id IS NULL) AS unanswered,
@@ -20,7 +20,7 @@ SELECT
     coalesce(sum(r.scored), 0)::BIGINT AS scored,
     coalesce(sum(r.correct), 0)::BIGINT AS correct,
     coalesce(sum(r.tokens), 0)::BIGINT AS response_tokens
-FROM attempt_group g LEFT JOIN response r USING (group_id)
+FROM attempt_group g JOIN run u ON u.run_id = g.run_id LEFT JOIN response r USING (group_id)
 WHERE g.mode = 'train' AND g.zero_reward AND g.triggered
-GROUP BY g.run_id, g.problem_id
-ORDER BY g.run_id, g.problem_id
+GROUP BY ALL
+ORDER BY g.run_id, arm, g.problem_id
