@@ -1,7 +1,8 @@
 """What happened in training: rescue, diagnoses, instructions, zero-reward groups, and what all of it cost.
 
 Rescue is not transfer: a follow-up that succeeds with an instruction says nothing yet of the learner without one. Here every arm's
-rescue is measured on failures of its own, moving policy; nothing in this module compares arms on the same failures.
+rescue is measured on failures of its own, moving policy; nothing in this module compares arms on the same failures. Runs in which every
+group drew its own arm, and replays, have sections of their own.
 """
 
 import json
@@ -11,8 +12,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from mentor_audit.report.data import SEPARATOR, Data, arm_order
-from mentor_audit.report.statistics import cluster_bootstrap, difference, holm, level
+from mentor_audit.config import RANDOMISED
+from mentor_audit.report.data import SEPARATOR, Data, arm_order, make_cells
+from mentor_audit.report.statistics import Cells, cluster_bootstrap, difference, holm, level
 
 SUMMED = (
     "cost_rows",
@@ -32,10 +34,11 @@ NUM_BINS = 12
 
 def rescue(data: Data, seed: int) -> dict[str, Any]:
     """Of the failed groups that an arm acted on, how many got a correct response; mentor against each other arm."""
-    frame = data.frames["rescue"].with_columns((pl.col("failed") - pl.col("unknown")).alias("known"))
+    drawn = [run["run_id"] for run in data.runs if run["arm"] == RANDOMISED]
+    frame = data.frames["rescue"].filter(~pl.col("run_id").is_in(drawn)).with_columns(known=pl.col("failed") - pl.col("unknown"))
     if frame.is_empty():
         return {"arms": [], "contrasts": []}
-    groups, responses = data.cells(frame, "rescued", "known"), data.cells(frame, "correct", "scored")
+    groups, responses = _cells(data, frame, "rescued", "known"), _cells(data, frame, "correct", "scored")
     arms = [
         {
             "arm": arm,
@@ -48,7 +51,7 @@ def rescue(data: Data, seed: int) -> dict[str, Any]:
             else None,
         }
         for arm, sums in _sums_by_arm(
-            data, frame, ("failed", "rescued", "unanswered", "unknown", "responses", "scored", "correct", "response_tokens")
+            frame, ("failed", "rescued", "unanswered", "unknown", "responses", "scored", "correct", "response_tokens")
         ).items()
     ]
     others = [arm for arm in groups.arms if arm != "mentor"] if "mentor" in groups.arms else []
@@ -68,10 +71,10 @@ def rescue(data: Data, seed: int) -> dict[str, Any]:
 def diagnoses(data: Data, seed: int) -> list[dict[str, Any]]:
     """By arm and auditor: how often location, cause and both are right, beside the accuracy that the mentor was set to."""
     columns = ("diagnoses", "unreadable", "repaired", "location_judged", "cause_judged", "both_judged")
-    frame = data.frames["diagnoses"].with_columns(pl.col("auditor").fill_null("none"))
-    cells = {part: data.cells(frame, f"{part}_right", f"{part}_judged", "auditor") for part in ("location", "cause", "both")}
+    frame = _labelled(data.frames["diagnoses"].with_columns(pl.col("auditor").fill_null("none")), "auditor")
+    cells = {part: _cells(data, frame, f"{part}_right", f"{part}_judged") for part in ("location", "cause", "both")}
     found = []
-    for label, sums in _sums_by_arm(data, frame, columns, "auditor").items():
+    for label, sums in _sums_by_arm(frame, columns).items():
         arm, _, auditor = label.partition(SEPARATOR)
         found.append(
             {
@@ -90,18 +93,16 @@ def diagnoses(data: Data, seed: int) -> list[dict[str, Any]]:
 
 def instructions(data: Data, seed: int) -> list[dict[str, Any]]:
     """By arm, source and whether the instruction names the true first error: how many, and how follow-ups fared. Descriptive."""
-    verdicts = {True: "yes", False: "no", None: "not known"}
-    frame = data.frames["instructions"]
+    fits = pl.when(pl.col("is_fitting")).then(pl.lit("yes")).when(~pl.col("is_fitting")).then(pl.lit("no")).otherwise(pl.lit("not known"))
+    frame = _labelled(data.frames["instructions"].with_columns(fits=fits), "source", "fits")
     if frame.is_empty():
         return []
-    kinds = [f"{row['source']}{SEPARATOR}{verdicts[row['is_fitting']]}" for row in frame.iter_rows(named=True)]
-    frame = frame.with_columns(pl.Series("kind", kinds, dtype=pl.String))
-    cells = data.cells(frame, "correct", "scored", "kind")
+    cells = _cells(data, frame, "correct", "scored")
     found: list[dict[str, Any]] = []
-    for label, sums in _sums_by_arm(data, frame, ("instructions", "scored", "correct"), "kind").items():
-        arm, source, fits = label.split(SEPARATOR)
+    for label, sums in _sums_by_arm(frame, ("instructions", "scored", "correct")).items():
+        arm, source, names = label.split(SEPARATOR)
         success = cluster_bootstrap(cells.of(label), level, np.random.default_rng([seed, 7])) if label in cells.arms else None
-        found.append({"arm": arm, "source": source, "names_true_error": fits, **sums, "success": success})
+        found.append({"arm": arm, "source": source, "names_true_error": names, **sums, "success": success})
     for arm in {row["arm"] for row in found}:
         known = sum(r["instructions"] for r in found if r["arm"] == arm and r["names_true_error"] != "not known")
         right = sum(r["instructions"] for r in found if r["arm"] == arm and r["names_true_error"] == "yes")
@@ -195,16 +196,23 @@ def statuses(data: Data) -> list[dict[str, Any]]:
     return [{"arm": arm, "role": role, "status": status, "attempts": counts[arm, role, status]} for arm, role, status in order]
 
 
-def _sums_by_arm(data: Data, frame: pl.DataFrame, columns: Iterable[str], label: str | None = None) -> dict[str, dict[str, int]]:
+def _labelled(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
+    """`arm` joined with what is told apart within it."""
+    return frame.with_columns(arm=pl.concat_str("arm", *columns, separator=SEPARATOR))
+
+
+def _cells(data: Data, frame: pl.DataFrame, numerator: str, denominator: str) -> Cells:
+    """Sums of two columns by arm (the row's own: a group of a randomised run has one of its own), seed of the run, and problem."""
+    seeds = pl.DataFrame([{"run_id": run["run_id"], "seed": run["seed"]} for run in data.runs])
+    known = frame.filter(pl.col(denominator) > 0).join(seeds, on="run_id")
+    return make_cells(known.select("arm", "seed", "problem_id", numerator, denominator).rows())
+
+
+def _sums_by_arm(frame: pl.DataFrame, columns: Iterable[str]) -> dict[str, dict[str, int]]:
     """Arm, or arm and label, to the sums of columns, in canonical order."""
-    arm_of = {run["run_id"]: run["arm"] for run in data.runs}
-    sums: dict[str, dict[str, int]] = {}
-    for row in frame.iter_rows(named=True):
-        name = arm_of[row["run_id"]] if label is None else f"{arm_of[row['run_id']]}{SEPARATOR}{row[label]}"
-        mine = sums.setdefault(name, dict.fromkeys(columns, 0))
-        for column in mine:
-            mine[column] += row[column]
-    return {name: sums[name] for name in sorted(sums, key=lambda n: (arm_order(n.partition(SEPARATOR)[0]), n))}
+    sums = {row["arm"]: row for row in frame.group_by("arm").agg(pl.col(list(columns)).sum()).iter_rows(named=True)}
+    order = sorted(sums, key=lambda n: (arm_order(n.partition(SEPARATOR)[0]), n))
+    return {name: {column: sums[name][column] for column in columns} for name in order}
 
 
 def _set_accuracy(data: Data, arm: str) -> float | None:
