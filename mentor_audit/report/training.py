@@ -93,7 +93,13 @@ def diagnoses(data: Data, seed: int) -> list[dict[str, Any]]:
 
 def instructions(data: Data, seed: int) -> list[dict[str, Any]]:
     """By arm, source and whether the instruction names the true first error: how many, and how follow-ups fared. Descriptive."""
-    fits = pl.when(pl.col("is_fitting")).then(pl.lit("yes")).when(~pl.col("is_fitting")).then(pl.lit("no")).otherwise(pl.lit("not known"))
+    fits = (
+        pl.when(pl.col("is_fitting"))
+        .then(pl.lit("yes"))
+        .when(~pl.col("is_fitting"))
+        .then(pl.lit("no"))
+        .otherwise(pl.lit("not known"))
+    )
     frame = _labelled(data.frames["instructions"].with_columns(fits=fits), "source", "fits")
     if frame.is_empty():
         return []
