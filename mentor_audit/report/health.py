@@ -68,7 +68,7 @@ def _series(steps: pl.DataFrame, ratios: pl.DataFrame, texts: pl.DataFrame) -> l
     points = []
     for row in sums.sort("tenth").iter_rows(named=True):
         here = texts.filter(pl.col("tenth") == row["tenth"])
-        instructions = int(here["instructions"].sum())
+        instructions = _total(here, "instructions")
         points.append(
             {
                 "tenth": row["tenth"],
@@ -80,8 +80,8 @@ def _series(steps: pl.DataFrame, ratios: pl.DataFrame, texts: pl.DataFrame) -> l
                 "cut_fraction": _share(row["cut"], row["cut_known"]),
                 "off_policy_ratio": _quantile(ratios.filter(pl.col("tenth") == row["tenth"]), 0.5),
                 "instructions": instructions,
-                "instruction_words": _share(here["words"].sum(), instructions),
-                "instruction_distinct": _share(here["distinct_texts"].sum(), instructions),
+                "instruction_words": _share(_total(here, "words"), instructions),
+                "instruction_distinct": _share(_total(here, "distinct_texts"), instructions),
                 "instruction_divergence": _mean(here, "divergence"),
             }
         )
@@ -91,7 +91,7 @@ def _series(steps: pl.DataFrame, ratios: pl.DataFrame, texts: pl.DataFrame) -> l
 def _off_policy(ratios: pl.DataFrame) -> dict[str, Any] | None:
     if ratios.is_empty():
         return None
-    return {"responses": int(ratios["responses"].sum()), "quantiles": {str(q): _quantile(ratios, q) for q in QUANTILES}}
+    return {"responses": _total(ratios, "responses"), "quantiles": {str(q): _quantile(ratios, q) for q in QUANTILES}}
 
 
 def _quantile(ratios: pl.DataFrame, share: float) -> float | None:
@@ -156,8 +156,12 @@ def _steps(point: dict[str, Any]) -> str:
 
 def _mean(texts: pl.DataFrame, name: str) -> float | None:
     """Over runs and arms, weighted by instructions."""
-    known = texts.filter(pl.col(name).is_not_null())
-    return None if known.is_empty() else float((known[name] * known["instructions"]).sum() / known["instructions"].sum())
+    known = texts.filter(pl.col(name).is_not_null()).with_columns(weighted=pl.col(name) * pl.col("instructions"))
+    return _share(_total(known, "weighted"), _total(known, "instructions"))
+
+
+def _total(frame: pl.DataFrame, name: str) -> Any:
+    return frame[name].sum()
 
 
 def _share(total: float | None, known: int) -> float | None:
