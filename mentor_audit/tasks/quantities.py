@@ -89,8 +89,8 @@ def _value(match: "re.Match[str]") -> tuple[Fraction | None, Form]:
     """None: a fraction over zero, or more digits than are read."""
     groups = match.groupdict()
     if groups["tight"] or groups["top"] or groups["over"]:
-        tight = groups["tight"]
-        top, bottom = tight if tight else (groups["top"] or groups["over"], groups["bottom"] or groups["under"])
+        tight = groups["tight"] or "  "
+        top, bottom = groups["top"] or groups["over"] or tight[0], groups["bottom"] or groups["under"] or tight[1]
         whole = groups["mixed"] or groups["whole"]
         if int(bottom) == 0:
             return None, "fraction"
@@ -125,7 +125,8 @@ class _Word:
 
 
 def _in_words(text: str) -> list[Quantity]:
-    found, run = [], []
+    found: list[Quantity] = []
+    run: list[_Word] = []
     last_end = 0
     for match in _WORD.finditer(text):
         word = match[0].lower()
