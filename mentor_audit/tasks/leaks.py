@@ -36,8 +36,15 @@ _SAME = {
     '"': "'",
 }
 _TOKEN = re.compile(rf"(?P<dropped>{_DROPPED})|\\[A-Za-z]+|\*\*|.", re.DOTALL)
+_LOOKS = re.compile(r"\\(?:left|right)(?![A-Za-z])|\\[,;:! ]")
 _LABEL = re.compile(r"[A-Za-z](?:\([A-Za-z]\))?\s*=\s*")
-_REST_OF_NUMBER = re.compile(r"[\s$€£\\{}()*.]*(?:\\?text)?[\s{]*(?:[A-Za-z]{1,20}(?:[ /^][A-Za-z]{1,20}){0,2})?\^?2?[\s{}$.]*")
+_BEFORE_NUMBER = re.compile(r"[\s$€£{(*]*(?:\\[$(]|\\text\s?\{)?[\s$€£{(*]*(?:(?:about|approximately|US)\s?)?\\?[$€£]?")
+_AFTER_NUMBER = re.compile(
+    r"""[\s$})*.]*(?:\\(?:text|mathrm|textbf)\s?\{)?\s*
+    (?:\^?\s?\{?\\circ\}?|°|(?:cm|mm|km|kg|mg|ml|mph)(?![A-Za-z])|(?<=[\s{])(?!(?:pi|sqrt|sin|cos|tan|log|ln)(?![A-Za-z]))(?:[A-Za-z]{2,20}|[mgshlLNJWV])
+      (?:[ /-][A-Za-z]{1,20}){0,3})?(?:\s?\^\{?[23]\}?)?[\s$})*.]*""",
+    re.VERBOSE,
+)
 _CHOICE = re.compile(r"(?:\\text\{)?\(?([A-Z])\)?\.?\}?")
 _STATED = re.compile(
     r"""(?:\b(?:answer|result|solution)\b[^.\n]{0,24}?(?:\b(?:is|be|was|equals|as|to|of)\b|[:=])
@@ -138,20 +145,22 @@ def _answers(gold: str | None, expected: Sequence[str]) -> list[_Answer]:
 
 
 def _answer(text: str, is_literal: bool) -> _Answer:
-    bare = text[match.end() :] if (match := _LABEL.match(text)) else text
+    bare = _LOOKS.sub(" ", text[match.end() :] if (match := _LABEL.match(text)) else text)
     choice = _CHOICE.fullmatch(bare.strip())
     if choice:
         return _Answer(choice[1], frozenset(), False, True, is_literal)
-    numbers = quantities(bare)
-    if (
-        len(numbers) == 1
-        and _REST_OF_NUMBER.fullmatch(bare[: numbers[0].start])
-        and _REST_OF_NUMBER.fullmatch(bare[numbers[0].end :])
-    ):
+    numbers = [number for number in quantities(bare) if not bare[: number.start].endswith(("^", "^{"))]
+    if len(numbers) == 1 and _is_all_but(bare, numbers[0]):
         number = numbers[0]
-        return _Answer(text, number.values, number.form == "ordinal", all(map(_is_short, number.values)), is_literal)
+        return _Answer(text, number.values, number.form == "ordinal", _is_short(max(number.values, key=abs)), is_literal)
     is_one_word = re.fullmatch(r"[^\W\d_]+", bare) is not None
     return _Answer(bare, frozenset(), False, is_one_word or len("".join(bare.split())) < 4, is_literal)
+
+
+def _is_all_but(text: str, number: Quantity) -> bool:
+    """Is the rest only what may stand around a number: a currency, a unit, markup? Not in `3\\pi`, `x^2` or `2ab`."""
+    after = _AFTER_NUMBER.fullmatch(text, number.end)
+    return _BEFORE_NUMBER.fullmatch(text[: number.start]) is not None and after is not None
 
 
 def _is_short(value: Fraction) -> bool:
@@ -222,8 +231,16 @@ class _Spelled:
         while at >= 0:
             start, end = self.places_of[at][0], self.places_of[at + len(wanted) - 1][1]
             if _stands_alone(self.text, start, end):
-                yield start, end
+                yield start, _closed(self.text, start, end)
             at = self.spelled.find(wanted, at + len(wanted))
+
+
+def _closed(text: str, start: int, end: int) -> int:
+    """The end, moved behind the braces that the span opens and that close right after it."""
+    opened = text.count("{", start, end) - text.count("}", start, end)
+    while opened > 0 and text.startswith("}", end):
+        opened, end = opened - 1, end + 1
+    return end
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:

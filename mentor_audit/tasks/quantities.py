@@ -42,6 +42,7 @@ _SUFFIX = re.compile(
 )
 _WORD = re.compile(r"[a-z]+", re.IGNORECASE)
 _LINK = re.compile(r"(?:\s{1,2}|-)(?:and\s{1,2}(?:an?\s{1,2})?)?", re.IGNORECASE)
+_OPERAND = re.compile(r"(?:[)\]}\d]\s?|\w|(?<![A-Za-z])[A-Za-z]\s)$")
 _BELOW_ZERO = re.compile(r"(?:\b(?:minus|negative)\s|[-−])$", re.IGNORECASE)
 
 
@@ -104,9 +105,9 @@ def _value(match: "re.Match[str]") -> tuple[Fraction | None, Form]:
 
 
 def _signed(text: str, start: int, values: set[Fraction]) -> tuple[int, set[Fraction]]:
-    """A sign counts where it can't be a subtraction: `x = -3`, not `5-3` or `5 - 3`."""
+    """A sign counts where it can't be a subtraction: `x = -3` and `to -3`, not `5-3`, `5 -3` or `x - 3`."""
     sign = _BELOW_ZERO.search(text, max(0, start - 10), start)
-    if sign is None or (re.search(r"[\w)\]}]\s?$", text[max(0, sign.start() - 2) : sign.start()]) and sign[0] in "-−"):
+    if sign is None or (sign[0] in "-−" and _OPERAND.search(text, max(0, sign.start() - 3), sign.start())):
         return start, values
     return sign.start(), {-value for value in values}
 
