@@ -99,7 +99,7 @@ def _quantile(ratios: pl.DataFrame, share: float) -> float | None:
     counts = ratios.group_by("log_ratio").agg(pl.sum("responses")).sort("log_ratio")
     if counts.is_empty():
         return None
-    reached = counts.filter(pl.col("responses").cum_sum() >= share * counts["responses"].sum())
+    reached = counts.filter(pl.col("responses").cum_sum() >= share * _total(counts, "responses"))
     return math.exp(reached["log_ratio"][0] / 100)
 
 
