@@ -12,6 +12,12 @@ import numpy as np
 
 from mentor_audit.errors import ReportError
 
+UNITS = {"flops": "FLOPs", "tokens": "tokens", "seconds": "seconds"}
+"""What arms can be matched on, and how it is written. Seconds are wall time: they compare arms only where the machine was the same and
+nothing else ran on it."""
+FRACTIONS = (0.25, 0.5, 0.75, 1.0)
+"""Of the common range, where accuracies are put side by side."""
+
 
 @dataclass(frozen=True)
 class CommonRange:
@@ -30,6 +36,13 @@ def common_range(compute: dict[str, np.ndarray]) -> CommonRange | None:
     limited_by = min(compute, key=lambda run: (float(compute[run][-1]), run))
     high = float(compute[limited_by][-1])
     return CommonRange(low, high, limited_by) if high > low else None
+
+
+def matched_points(common: CommonRange) -> dict[float, float]:
+    """Fraction of the common range -> compute."""
+    return {fraction: common.low + fraction * (common.high - common.low) for fraction in FRACTIONS[:-1]} | {
+        FRACTIONS[-1]: common.high
+    }
 
 
 def at_budget(compute_E: Sequence[float] | np.ndarray, budget: float) -> np.ndarray:

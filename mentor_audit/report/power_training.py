@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from mentor_audit.report.curves import Curve, curves_of
 from mentor_audit.report.data import Data
 from mentor_audit.report.matching import at_budget, common_range
 from mentor_audit.report.power_design import ContrastPlan, Design, Goal, by_price, deviations, share, smallest, times, total
-from mentor_audit.report.transfer import Curve, curves_of, resample_arm
+from mentor_audit.report.transfer import resample_arm
 from mentor_audit.report.variance import Crossed, crossed, underestimated
 
 MIN_PROBLEMS = 10

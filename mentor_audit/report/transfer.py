@@ -1,7 +1,7 @@
 """Transfer: held-out accuracy without any instruction, arms compared at equal training compute.
 
-Owns the curves, the matched budget, the contrasts between arms and their intervals. Says nothing of what follows from them: that is
-verdict.py's part.
+Owns the matched budget, the contrasts between arms and their intervals. Curves are curves.py's part; what follows from the comparison is
+verdict.py's.
 """
 
 from dataclasses import dataclass, field
@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from mentor_audit.report.curves import Curve, Point, band, curves_of, mean_curve, no_overlap, share, weighted
 from mentor_audit.report.data import Data, make_cells
-from mentor_audit.report.matching import CommonRange, at_budget, common_range, over_range, widest_gap
+from mentor_audit.report.equal_sampling import equal_sampling
+from mentor_audit.report.matching import CommonRange, at_budget, common_range, matched_points, over_range, widest_gap
 from mentor_audit.report.statistics import (
     Cells,
     Estimate,
@@ -47,25 +49,6 @@ ISOLATES = {
 
 
 @dataclass(frozen=True)
-class Curve:
-    """A run's held-out evaluations in the order of what it had spent. Arrays: E evaluations, P problems."""
-
-    run_id: str
-    arm: str
-    seed: int
-    steps_E: np.ndarray
-    compute_E: np.ndarray
-    correct_E_P: np.ndarray
-    scored_E_P: np.ndarray
-    samples_E_P: np.ndarray
-
-    @property
-    def accuracy_E(self) -> np.ndarray:
-        """Mean over problems of the share correct among scored samples."""
-        return np.nanmean(_share(self.correct_E_P, self.scored_E_P), axis=1)
-
-
-@dataclass(frozen=True)
 class Contrast:
     """One arm minus another at the matched budget. `p_holm` is adjusted over all contrasts of the report."""
 
@@ -82,7 +65,12 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Transfer:
-    """`budget` None: nothing can be compared, `refusal` says why. `decomposition` adds up to the gain, from vanilla to mentor."""
+    """`budget` None: nothing can be compared, `refusal` says why. `decomposition` adds up to the gain, from vanilla to mentor.
+
+    bands            arm -> points of its mean curve with a pointwise 95 % band, see curves.band
+    matched          arm, fraction of the common range, compute, accuracy
+    equal_sampling   see equal_sampling.equal_sampling; None without the arms for it
+    """
 
     unit: str
     curves: list[Curve]
@@ -96,13 +84,16 @@ class Transfer:
     contrasts: list[Contrast] = field(default_factory=list)
     pass_at_k: list[dict[str, Any]] = field(default_factory=list)
     pairs: list[dict[str, Any]] = field(default_factory=list)
+    bands: dict[str, list[Point]] = field(default_factory=dict)
+    matched: list[dict[str, Any]] = field(default_factory=list)
+    equal_sampling: dict[str, Any] | None = None
 
     def contrast(self, name: str) -> Contrast | None:
         return next((c for c in self.contrasts if c.name == name), None)
 
 
 def compare(data: Data, unit: str, seed: int) -> Transfer:
-    """Every comparison that the arms and evaluations in the store allow. `unit` is flops or tokens."""
+    """Every comparison that the arms and evaluations in the store allow. `unit` is a key of matching.UNITS."""
     curves, left_out, problems = curves_of(data, unit)
     common = common_range({c.run_id: c.compute_E for c in curves})
     if not curves:
@@ -112,7 +103,7 @@ def compare(data: Data, unit: str, seed: int) -> Transfer:
         )
         return Transfer(unit, curves, left_out, problems, None, None, why)
     if common is None:
-        return Transfer(unit, curves, left_out, problems, None, None, _no_overlap(curves, unit))
+        return Transfer(unit, curves, left_out, problems, None, None, no_overlap(curves, unit), bands=_bands(curves))
     if not problems:
         return Transfer(unit, curves, left_out, problems, common, None, "no held-out problem was given to every run")
     budget = common.high
@@ -133,6 +124,9 @@ def compare(data: Data, unit: str, seed: int) -> Transfer:
         contrasts,
         _pass_at_k(curves, problems, at, seed),
         _pairs(data, curves, budget, unit),
+        _bands(curves),
+        _matched(curves, problems, common, seed),
+        equal_sampling(curves, resample_arm(end.arms, unit), budget, seed),
     )
 
 
@@ -142,61 +136,27 @@ def resample_arm(arms: tuple[str, ...] | list[str], unit: str) -> str:
     return next((arm for arm in order if arm in arms), "resample")
 
 
-def curves_of(data: Data, unit: str) -> tuple[list[Curve], dict[str, str], list[str]]:
-    """(curves of the runs that can be compared, why others can't, the held-out problems that all of them were given)."""
-    left_out = dict(data.left_out)
-    spent: dict[str, list[tuple[float, int, int]]] = {}
-    for run in data.runs:
-        rows = data.frames["evaluations"].filter(pl.col("run_id") == run["run_id"]).to_dicts()
-        if len(rows) < 2:
-            left_out[run["run_id"]] = f"{len(rows)} held-out evaluation{'s' if len(rows) != 1 else ''}; a curve needs two"
-        elif any(row[unit] is None for row in rows):
-            left_out[run["run_id"]] = f"its {unit.replace('flops', 'FLOPs')} are not known: a model of unknown size was called"
-        else:
-            spent[run["run_id"]] = sorted((row[unit], row["launch"], row["step"]) for row in rows)
-    heldout = data.frames["heldout"].filter(pl.col("run_id").is_in(list(spent)))
-    given = [set(part["problem_id"]) for _, part in heldout.group_by("run_id", "launch", "step")]
-    problems = sorted(set.intersection(*given)) if given else []
-    place = {problem: i for i, problem in enumerate(problems)}
-    curves = []
-    for run in data.runs:
-        if run["run_id"] not in spent:
-            continue
-        evaluations = spent[run["run_id"]]
-        at = {(launch, step): i for i, (_, launch, step) in enumerate(evaluations)}
-        counts = np.zeros((3, len(evaluations), len(problems)))
-        part = heldout.filter(pl.col("run_id") == run["run_id"])
-        for row in part.select("launch", "step", "problem_id", "correct", "incorrect", "samples").iter_rows():
-            if row[2] in place:
-                counts[:, at[row[0], row[1]], place[row[2]]] = (row[3], row[3] + row[4], row[5])
-        curves.append(
-            Curve(
-                run["run_id"],
-                run["arm"],
-                run["seed"],
-                np.array([step for _, _, step in evaluations]),
-                np.array([compute for compute, _, _ in evaluations]),
-                *counts,
-            )
-        )
-    return curves, left_out, problems
+def _bands(curves: list[Curve]) -> dict[str, list[Point]]:
+    return {arm: band([c for c in curves if c.arm == arm]) for arm in dict.fromkeys(c.arm for c in curves)}
 
 
-def mean_curve(curves: list[Curve]) -> list[tuple[float, float]]:
-    """(compute, mean accuracy over the runs of one arm) where all of them were evaluated, without extrapolation."""
-    common = common_range({c.run_id: c.compute_E for c in curves})
-    if common is None:
-        return []
-    knots = sorted({float(x) for c in curves for x in c.compute_E if common.low <= x <= common.high})
-    heights = [float(np.mean([_weighted(at_budget(c.compute_E, x), c.accuracy_E[:, None])[0] for c in curves])) for x in knots]
-    return [(x, y) for x, y in zip(knots, heights, strict=True) if np.isfinite(y)]
+def _matched(curves: list[Curve], problems: list[str], common: CommonRange, seed: int) -> list[dict[str, Any]]:
+    """Every arm's accuracy along the common range, its last point being the matched budget."""
+    found = []
+    for fraction, compute in matched_points(common).items():
+        cells = _cells(curves, problems, {c.run_id: at_budget(c.compute_E, compute) for c in curves})
+        found += [
+            {"arm": arm, "fraction": fraction, "compute": compute, "accuracy": _estimate(cells, (arm,), [seed, 1])}
+            for arm in cells.arms
+        ]
+    return found
 
 
 def _cells(curves: list[Curve], problems: list[str], weights: dict[str, np.ndarray]) -> Cells:
     """A cell is the weighted sum of a run's accuracies on one problem; unknown where an evaluation that it needs has no verdict."""
     rows = []
     for curve in curves:
-        y_P = _weighted(weights[curve.run_id], _share(curve.correct_E_P, curve.scored_E_P))
+        y_P = curve.at(weights[curve.run_id])
         rows += [(curve.arm, curve.seed, p, float(y), 1.0) for p, y in zip(problems, y_P, strict=True) if np.isfinite(y)]
     return make_cells(rows)
 
@@ -268,7 +228,7 @@ def _arms(
     found = []
     for arm in end.arms:
         mine = [c for c in curves if c.arm == arm]
-        as_wrong = [_weighted(at[c.run_id], _share(c.correct_E_P, c.samples_E_P)) for c in mine]
+        as_wrong = [weighted(at[c.run_id], share(c.correct_E_P, c.samples_E_P)) for c in mine]
         samples = sum(float(c.samples_E_P[-1].sum()) for c in mine)
         scored = sum(float(c.scored_E_P[-1].sum()) for c in mine)
         found.append(
@@ -303,7 +263,7 @@ def _pass_at_k(curves: list[Curve], problems: list[str], at: dict[str, np.ndarra
         for curve in curves:
             pairs = zip(curve.scored_E_P.ravel(), curve.correct_E_P.ravel(), strict=True)
             y = np.array([np.nan if (v := pass_at_k(int(n), int(c), k)) is None else v for n, c in pairs])
-            y_P = _weighted(at[curve.run_id], y.reshape(curve.scored_E_P.shape))
+            y_P = weighted(at[curve.run_id], y.reshape(curve.scored_E_P.shape))
             rows += [(curve.arm, curve.seed, p, float(v), 1.0) for p, v in zip(problems, y_P, strict=True) if np.isfinite(v)]
         cells = make_cells(rows)
         found += [{"arm": arm, "k": k, "pass": _estimate(cells, (arm,), [seed, 3])} for arm in cells.arms]
@@ -350,25 +310,9 @@ def _by_seed(cells: Cells, arm: str) -> dict[int, float]:
     return {seed: float(rate) for seed, rate in zip(mine.seeds, rates, strict=True)}
 
 
-def _no_overlap(curves: list[Curve], unit: str) -> str:
-    arms = list(dict.fromkeys(c.arm for c in curves))
-    spans = "; ".join(
-        f"{arm} {min(c.compute_E[0] for c in curves if c.arm == arm):.3g} to {max(c.compute_E[-1] for c in curves if c.arm == arm):.3g}"
-        for arm in arms
-    )
-    return f"the budgets don't overlap: evaluated {unit.replace('flops', 'FLOPs')} were {spans}, and nothing is extrapolated"
-
-
-def _share(top_E_P: np.ndarray, bottom_E_P: np.ndarray) -> np.ndarray:
-    return np.divide(top_E_P, bottom_E_P, out=np.full(top_E_P.shape, np.nan), where=bottom_E_P > 0)
-
-
-def _weighted(weights_E: np.ndarray, y_E_P: np.ndarray) -> np.ndarray:
-    """(P,) only the evaluations that carry weight are asked for a value."""
-    used = weights_E > 0
-    return np.asarray(weights_E[used] @ y_E_P[used])
-
-
 def _mean(values: np.ndarray) -> float | None:
     known = values[np.isfinite(values)]
     return float(known.mean()) if len(known) else None
+
+
+__all__ = ["Contrast", "Curve", "Transfer", "compare", "curves_of", "mean_curve", "resample_arm"]

@@ -96,6 +96,23 @@ def crossed(difference_S_P: np.ndarray, sample: float | None, measured: float) -
     return Crossed(seed, problem, residual if sample is None else max(0.0, residual - measured), sample, num_seeds, num_problems)
 
 
+def interval(y_S_P: np.ndarray, confidence: float) -> tuple[float, float] | None:
+    """Of the mean over seeds and problems, both drawn at random: Student's, from the components. NaN cells: their problem is left out.
+
+    One seed: over problems only. None for fewer than two problems.
+    """
+    known = y_S_P[:, np.isfinite(y_S_P).all(axis=0)]
+    if known.shape[1] < 2:
+        return None
+    if len(known) == 1:
+        error, freedom = float(known.std(ddof=1)) / np.sqrt(known.shape[1]), float(known.shape[1] - 1)
+    else:
+        error, freedom = crossed(known, None, 0.0).error(len(known), known.shape[1], 1)
+    reach = float(stats.t.ppf((1 + confidence) / 2, freedom)) * error
+    mean = float(np.nanmean(y_S_P))
+    return mean - reach, mean + reach
+
+
 def power_of(effect: float, error: float, freedom: float, alpha: float) -> float:
     """Chance that a two-sided t test at `alpha` finds a true difference `effect`: the noncentral t distribution.
 
