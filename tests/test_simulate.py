@@ -39,7 +39,7 @@ def rates(rows: dict[str, list[dict[str, Any]]], run: str, mode: str) -> dict[st
     arm_of = {g["group_id"]: g["arm"] for g in rows["attempt_group"] if g["run_id"].startswith(run) and g["mode"] == mode}
     given: dict[str, dict[str, list[bool | None]]] = defaultdict(lambda: defaultdict(list))
     for row in rows["attempt_group"]:
-        if row["group_id"] in arm_of and row["triggered"]:
+        if row["group_id"] in arm_of and row["num_incorrect"] == row["num_generations"]:
             given[row["arm"]][row["group_id"]] = []
     for row in rows["attempt"]:
         if row["role"] in ("follow_up", "extra_sample") and row["group_id"] in arm_of:
@@ -144,7 +144,7 @@ def test_randomised_training_misleads_without_its_chances() -> None:
     rescued = {row["group_id"] for row in rows["attempt"] if row["role"] == "follow_up" and row["is_correct"]}
     weighted: dict[str, list[tuple[float, bool]]] = defaultdict(list)
     for row in rows["attempt_group"]:
-        if row["triggered"]:
+        if row["arm"] is not None:
             weighted[row["arm"]].append((1 / row["assignment_probability"], row["group_id"] in rescued))
     for arm, pairs in weighted.items():
         weights, hits = zip(*pairs, strict=True)
@@ -265,7 +265,7 @@ def test_a_treatment_group_names_its_failure_and_answers_it() -> None:
     rows = simulate(EVERYTHING, 3)
     bank = {g["group_id"]: g for g in rows["attempt_group"] if g["run_id"] == "simulated-bank"}
     treated = [g for g in rows["attempt_group"] if g["run_id"] == "simulated-replay"]
-    failed = [g for g in bank.values() if g["zero_reward"] and g["num_incorrect"]]
+    failed = [g for g in bank.values() if g["num_incorrect"] == g["num_generations"]]
     assert len(treated) == len(ARMS) * len(failed) > 0
     for group in treated:
         source = bank[group["source_group_id"]]

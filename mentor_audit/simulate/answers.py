@@ -35,11 +35,10 @@ LEAK = "the answer is 1"
 
 @dataclass(frozen=True)
 class Failure:
-    """A failed group. `failed`: its attempts verified wrong, of which the first is answered; `texts`: see draw_texts."""
+    """A group whose every attempt was verified wrong. `failed`: their ids, the first is answered; `texts`: see draw_texts."""
 
     group_id: str
     problem_id: str
-    verdicts: list[bool | None]
     failed: list[str]
     ease: float
     lucky: float
@@ -49,11 +48,11 @@ class Failure:
 def make_failure(
     failures: Failures, group_id: str, problem_id: str, verdicts: list[bool | None], ease: float, lucky: float, rng: np.random.Generator
 ) -> Failure | None:  # fmt: skip
-    """None when an attempt is correct, or none was verified wrong."""
-    if True in verdicts or False not in verdicts:
+    """None unless every attempt was verified wrong."""
+    if verdicts.count(False) < len(verdicts):
         return None
-    failed = [f"{group_id}.a{n}" for n, verdict in enumerate(verdicts) if verdict is False]
-    return Failure(group_id, problem_id, verdicts, failed, ease, lucky, draw_texts(failures, ease, rng))
+    failed = [f"{group_id}.a{n}" for n in range(len(verdicts))]
+    return Failure(group_id, problem_id, failed, ease, lucky, draw_texts(failures, ease, rng))
 
 
 def add_diagnoses(rows: Rows, unit: dict[str, Any], failure: Failure, key: str, arms: tuple[str, ...]) -> None:

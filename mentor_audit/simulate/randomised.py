@@ -1,4 +1,4 @@
-"""Rows of randomised training: every group draws its arm, with chances that change half-way through."""
+"""Rows of randomised training: every failed group draws its arm, with chances that change half-way through."""
 
 import numpy as np
 
@@ -37,11 +37,11 @@ def _add_step(
         key, arm, name = f"{unit_id(unit)}.g{g}", str(arm), f"q{p}"
         failure = make_failure(failures, key, name, given, float(ease_P[p]), float(lucky_P[p]), rng)
         rows["attempt"] += [attempt(unit, f"{key}.a{n}", key, name, "attempt", n, v) for n, v in enumerate(given)]
-        acts = failure is not None and arm != "vanilla"
-        rows["attempt_group"].append(group(unit, key, name, given, acts, arm, chances[arm]))
         zero += True not in given
         if failure is None:
+            rows["attempt_group"].append(group(unit, key, name, given, False))
             continue
+        rows["attempt_group"].append(group(unit, key, name, given, arm != "vanilla", arm, chances[arm]))
         add_diagnoses(rows, unit, failure, key, (arm,))
         number = trained.extra_samples if arm in ARMS_RESAMPLING else trained.follow_ups
         later = 0.0 if is_first else trained.later

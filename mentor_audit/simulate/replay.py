@@ -76,7 +76,9 @@ def _add_treatments(
     add_diagnoses(rows, unit, failure, named, replays.arms)
     for a, arm in enumerate(replays.arms):
         key = f"{unit_id(unit)}.g{place * len(replays.arms) + a}"
-        treated = group(unit, key, failure.problem_id, failure.verdicts, True, arm, 1.0, failure.group_id)
+        treated = group(
+            unit, key, failure.problem_id, [False] * len(failure.failed), arm != "vanilla", arm, 1.0, failure.group_id
+        )
         rows["attempt_group"].append(treated)
         number = replays.extra_samples if arm in ARMS_RESAMPLING else replays.follow_ups
         add_answer(rows, unit, replays.failures, failure, key, arm, number, rng, diagnoses=named)

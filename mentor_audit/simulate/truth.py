@@ -96,8 +96,7 @@ def _rescued(failures: Failures, attempts: int, arm: str, number: int, later: fl
         return 0.0
     ease = (np.arange(GRID) + 0.5) / GRID
     lucky = luck(failures, ease)
-    gaps = failures.unscored
-    weights = (gaps + (1 - gaps) * (1 - lucky)) ** attempts - gaps**attempts
+    weights = (1 - lucky) ** attempts
     is_right, leaks = right_chance(failures, arm, ease), leak_chance(failures, arm)
     total = np.zeros(GRID)
     for right in (0, 1):

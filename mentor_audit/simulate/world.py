@@ -91,8 +91,8 @@ class Failures:
 class Replays:
     """A failure bank and one replay on it.
 
-    problems x groups groups of `attempts` attempts; every group in which none was verified correct and one was verified wrong is
-    answered by every arm: `follow_ups` responses, or `extra_samples` of an arm that samples.
+    problems x groups groups of `attempts` attempts; every arm answers each group whose every attempt was verified wrong, with
+    `follow_ups` responses, or `extra_samples` of an arm that samples.
     """
 
     failures: Failures

@@ -1,0 +1,131 @@
+"""Is the report right? Hundreds of simulated stores of each world of `mentor_audit.simulate.worlds`, judged by the report itself.
+
+`python benchmarks/validity.py --stores 500 --workers 2` prints the tables of docs/validity.md, `--write` puts them there. `--out FILE` keeps
+a line a store; the next call goes on from there. See that page for what is asked of a world and what a false verdict is.
+"""
+
+import argparse
+import functools
+import json
+import multiprocessing
+import os
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from naive import ANALYSES
+from validity_tables import tables
+
+from mentor_audit.report.data import load
+from mentor_audit.report.findings import find
+from mentor_audit.report.transfer import MARGIN
+from mentor_audit.simulate import SimulatedStore, simulate, truth
+from mentor_audit.simulate.worlds import WORLDS
+
+PAGE = Path(__file__).parents[1] / "docs" / "validity.md"
+MARK, END = "<!-- tables: python benchmarks/validity.py --write -->", "<!-- end of the tables -->"
+ABOVE, BELOW = "above 0", "below the margin"
+CLAIMS: dict[str, dict[str, str]] = {
+    "correct_diagnoses": {"mentor - vanilla": ABOVE, "mentor - resample": ABOVE, "scrubbed - wrong": ABOVE},
+    "both": {"resample - vanilla": ABOVE, "mentor - resample": ABOVE, "scrubbed - wrong": ABOVE},
+    "extra_sampling": {"resample - vanilla": ABOVE, "mentor - resample": BELOW},
+    "instruction_form": {"mentor - resample": ABOVE, "mentor - wrong": BELOW},
+    "no_gain": {"mentor - vanilla": BELOW},
+    "cannot_tell": {},
+}
+"""Verdict -> what it says of the truth."""
+
+
+def main() -> None:
+    asked = _arguments()
+    records = [json.loads(line) for line in asked.out.read_text().splitlines()] if asked.out and asked.out.exists() else []
+    there = {(record["world"], record["seed"]) for record in records}
+    todo = [(name, seed) for seed in range(asked.stores) for name in asked.worlds if (name, seed) not in there]
+    with multiprocessing.Pool(asked.workers) as pool:
+        for record in pool.imap_unordered(_judge, todo, chunksize=4):
+            records.append(record)
+            if asked.out:
+                with asked.out.open("a") as file:
+                    file.write(json.dumps(record) + "\n")
+    text = tables(sorted(records, key=lambda r: (list(WORLDS).index(r["world"]), r["seed"])))
+    print(text)
+    if asked.write:
+        before, rest = PAGE.read_text(encoding="utf-8").split(MARK, 1)
+        PAGE.write_text(f"{before}{MARK}\n\n{text}\n\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
+
+
+def judge(name: str, seed: int) -> dict[str, Any]:
+    """One store: what the report says of it, held against the truth, and what the naive analyses make of the same rows."""
+    rows, known = simulate(WORLDS[name], seed), _truth(name)
+    found = find(load(SimulatedStore(rows), None, None), "simulated", "flops", seed)
+    naive = {}
+    for analysis in ANALYSES:
+        if name in analysis.worlds:
+            estimate, p = analysis.run(rows)
+            true = known[analysis.estimates]
+            naive[analysis.name] = {"error": estimate - true, "false": p < 0.05 if abs(true) < 1e-9 else None}
+    parts = {"transfer": _part("transfer", found["transfer"], found["verdict"]["code"], known)}
+    return {"world": name, "seed": seed, "parts": parts, "naive": naive}
+
+
+def is_false(code: str, outcome: str, known: dict[str, float]) -> bool:
+    """Does any claim of the verdict contradict the truth?"""
+    held = {pair: known[f"{outcome}/{pair}"] for pair in CLAIMS[code]}
+    return any(held[pair] <= 1e-9 if claim == ABOVE else held[pair] >= MARGIN for pair, claim in CLAIMS[code].items())
+
+
+def _part(outcome: str, section: dict[str, Any], code: str, known: dict[str, float]) -> dict[str, Any]:
+    """code; false; right: no other verdict would say more; contrasts {pair: {true, value, low, high}}; joint: see _all_cover."""
+    contrasts = {}
+    for contrast in section["contrasts"]:
+        pair = f"{contrast['plus']} - {contrast['minus']}"
+        estimate = {key: contrast["estimate"][key] for key in ("value", "low", "high")}
+        contrasts[pair] = {"true": known[f"{outcome}/{pair}"], **estimate}
+    return {
+        "code": code,
+        "false": is_false(code, outcome, known),
+        "right": code == right_code(outcome, known),
+        "contrasts": contrasts,
+    }
+
+
+def right_code(outcome: str, known: dict[str, float]) -> str:
+    """The verdict that the truth deserves. A difference under the margin is no cause."""
+    gain, sampling, beyond, correct, last = (
+        known[f"{outcome}/{pair}"]
+        for pair in ("mentor - vanilla", "resample - vanilla", "mentor - resample", "scrubbed - wrong", "mentor - wrong")
+    )
+    if gain < MARGIN:
+        return "no_gain"
+    if beyond < MARGIN:
+        return "extra_sampling"
+    if correct >= MARGIN:
+        return "both" if sampling >= MARGIN else "correct_diagnoses"
+    return "instruction_form" if last < MARGIN else "cannot_tell"
+
+
+@functools.cache
+def _truth(name: str) -> dict[str, float]:
+    return truth(WORLDS[name])
+
+
+def _judge(which: tuple[str, int]) -> dict[str, Any]:
+    return judge(*which)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stores", type=int, default=500, help="of each world")
+    parser.add_argument("--workers", type=int, default=2, help="processes")
+    parser.add_argument(
+        "--worlds", nargs="+", default=list(WORLDS), choices=list(WORLDS), metavar="WORLD", help="all when left out"
+    )
+    parser.add_argument("--out", type=Path, help="a line of JSON a store; what is there is not made again")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/validity.md")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
