@@ -126,6 +126,10 @@ def test_the_smallest_is_found() -> None:
 def test_a_variance_on_two_degrees_of_freedom_may_be_far_off() -> None:
     assert underestimated(2) == pytest.approx(2 / stats.chi2.ppf(0.2, 2))
     assert underestimated(2) > 4 > underestimated(20) > 1
+    spread = Crossed(0.0, 0.02, 0.01, 0.4, 3, 50)
+    assert spread.seed_at_most(4) == pytest.approx(np.sqrt((underestimated(2) - 1) * (0.01 + 0.1) / 50)), (
+        "not 0 because the estimate is"
+    )
 
 
 # --- plans of a pilot
@@ -186,7 +190,7 @@ def test_training_is_planned_over_seeds_and_problems() -> None:
     # Training a run of either arm is 20 and 16 GFLOPs; an evaluation is 0.5 GFLOPs of 12 sequences, five times a run.
     design = next(d for d in known if (d.sizes["problems"], d.sizes["samples a problem"]) == (40, 2))
     assert design.flops == pytest.approx(design.sizes["seeds"] * (20e9 + 16e9 + 2 * 5 * 80 * 5e8 / 12))
-    assert "stands on 5 of them" in gain.cautions[0]
+    assert gain.cautions[0].startswith("5 seeds tell little of the spread between them")
     assert "no replay of this suite" in found.missing[0]
 
 

@@ -1,16 +1,22 @@
-"""The training side of the report: health, curves, matched points, equal sampling; on rows whose answers can be worked out by hand."""
+"""The training side of the report: health, curves, matched points, equal sampling, who takes part; on rows whose answers can be worked out by hand."""
 
 import json
 import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from simulated import BOTH, SimulatedStore, World, simulate
 
+from mentor_audit.report.curves import Curve, band
 from mentor_audit.report.data import load, queries
+from mentor_audit.report.equal_sampling import equal_sampling
 from mentor_audit.report.health import health
+from mentor_audit.report.matching import CommonRange, matched_points
+from mentor_audit.report.transfer import Transfer, compare
+from mentor_audit.report.variance import interval
 
 PLAIN = World(gain={"mentor": 0.0}, seeds=(1,), steps=10, eval_every=10, heldout=1, groups_a_step=2, train_problems=1)
 
@@ -143,3 +149,135 @@ def test_every_arm_of_a_suite_has_a_row() -> None:
     assert [row["arm"] for row in health(data)] == data.arms
     assert {"health", "off_policy", "drift"} <= {query.name for query in queries()}
     assert isinstance(data.frames["drift"], pl.DataFrame)
+
+
+# --- curves
+
+
+def curve(arm: str, seed: int, compute: list[float], rates_E_P: list[list[float]], samples: int = 100) -> Curve:
+    """A run with so many samples a problem; NaN: none of them has a verdict."""
+    rates = np.array(rates_E_P)
+    scored = np.where(np.isfinite(rates), samples, 0)
+    correct = np.where(np.isfinite(rates), rates * samples, 0)
+    return Curve(
+        f"{arm}-s{seed}", arm, seed, np.arange(len(compute)), np.array(compute), correct, scored, np.full(rates.shape, samples)
+    )
+
+
+def test_a_band_stands_where_every_run_was_evaluated() -> None:
+    first = curve("mentor", 1, [0, 10, 30], [[0.0, 0.2], [0.2, 0.4], [0.4, 0.6]])
+    second = curve("mentor", 2, [5, 20], [[0.1, 0.1], [0.3, 0.5]])
+    points = band([first, second])
+    assert [p.compute for p in points] == [5, 10, 20]
+    # At 10 the first run has 0.2 and 0.4; the second, a third of the way, 1/6 and 0.1 + 0.4/3.
+    assert points[1].accuracy == pytest.approx((0.2 + 0.4 + 0.1 + 0.2 / 3 + 0.1 + 0.4 / 3) / 4)
+    low, high = interval(np.array([[0.2, 0.4], [0.1 + 0.2 / 3, 0.1 + 0.4 / 3]]), 0.95)
+    assert (points[1].low, points[1].high) == (pytest.approx(low), pytest.approx(high))
+    assert low < points[1].accuracy < high
+
+
+def test_the_band_covers_the_truth_as_often_as_it_says() -> None:
+    rng, inside = np.random.default_rng(5), 0
+    for _ in range(1000):
+        y = 0.4 + rng.normal(0, 0.05, (4, 1)) + rng.normal(0, 0.2, (1, 30)) + rng.normal(0, 0.2, (4, 30))
+        low, high = interval(y, 0.95)
+        inside += low < 0.4 < high
+    assert 0.92 < inside / 1000 < 0.985
+
+
+def test_a_band_needs_problems_and_leaves_out_those_without_a_verdict() -> None:
+    assert interval(np.array([[0.1], [0.2]]), 0.95) is None
+    assert interval(np.array([[0.1, np.nan, 0.3], [0.2, 0.5, 0.1]]), 0.95) is not None
+    one = interval(np.array([[0.0, 0.2, 0.4, 0.6]]), 0.95)
+    assert one == (pytest.approx(0.3 - 3.182446 * np.std([0, 0.2, 0.4, 0.6], ddof=1) / 2), pytest.approx(0.6 - one[0]))
+
+
+def test_matched_points_end_at_the_budget() -> None:
+    assert matched_points(CommonRange(2.0, 10.0, "r")) == {0.25: 4.0, 0.5: 6.0, 0.75: 8.0, 1.0: 10.0}
+
+
+def compared(world: World, unit: str = "flops") -> Transfer:
+    return compare(load(SimulatedStore(simulate(world)), None, None), unit, 0)
+
+
+def test_the_last_matched_point_is_the_accuracy_at_the_budget() -> None:
+    found = compared(replace(BOTH, heldout=20))
+    last = {row["arm"]: row["accuracy"] for row in found.matched if row["fraction"] == 1.0}
+    assert last == {row["arm"]: row["accuracy"] for row in found.arms}
+    rising = [row["accuracy"].value for row in found.matched if row["arm"] == "mentor"]
+    assert rising == sorted(rising) and len(rising) == 4
+    assert list(found.bands) == [row["arm"] for row in found.arms]
+
+
+def test_seconds_are_a_budget() -> None:
+    world = replace(BOTH, heldout=20)
+    found = compared(world, "seconds")
+    # Two learner rows of half a second a step, and one of the mentor: vanilla and resample end first, after 20 steps of one second.
+    assert (found.budget, found.common.limited_by) == (20.0, "simulated-resample-s1")
+    ends = {c.arm: c.compute_E[-1] for c in found.curves}
+    assert (ends["vanilla"], ends["mentor"]) == (20.0, 30.0)
+
+
+# --- how much more sampling buys the same
+
+
+def test_equal_sampling_by_hand() -> None:
+    mentor = [curve("mentor", s, [0, 10], [[0.0, 0.0], [0.3, 0.3]]) for s in (1, 2)]
+    resample = [curve("resample", s, [0, 10, 40], [[0.0, 0.0], [0.1, 0.1], [0.4, 0.4]]) for s in (1, 2)]
+    found = equal_sampling([*mentor, *resample], "resample", 10.0, 0)
+    assert found["ratio"] == pytest.approx(3.0), "0.3 is reached two thirds of the way from 10 to 40"
+    assert (found["low"], found["high"]) == (pytest.approx(3.0), pytest.approx(3.0)), "every cell is the same"
+    assert (found["mentor_accuracy"], found["beyond"], found["never_fraction"], found["reason"]) == (
+        pytest.approx(0.3),
+        4.0,
+        0.0,
+        None,
+    )
+
+
+def test_sampling_that_never_gets_there_is_said() -> None:
+    mentor = [curve("mentor", s, [0, 10], [[0.0, 0.0], [0.5, 0.5]]) for s in (1, 2)]
+    resample = [curve("resample", s, [0, 40], [[0.0, 0.0], [0.4, 0.4]]) for s in (1, 2)]
+    found = equal_sampling([*mentor, *resample], "resample", 10.0, 0)
+    assert (found["ratio"], found["low"], found["high"], found["never_fraction"]) == (None, None, None, 1.0)
+    assert found["reason"] == "resample never gets there within its range: it would take more than 4.00 times the budget"
+
+
+def test_an_upper_end_beyond_the_range_is_open() -> None:
+    rng = np.random.default_rng(6)
+    luck = rng.normal(0, 0.2, (2, 40))
+    mentor = [curve("mentor", s, [0, 10], [[0.0] * 40, list(np.clip(0.38 + luck[s - 1], 0, 1))]) for s in (1, 2)]
+    resample = [curve("resample", s, [0, 40], [[0.0] * 40, [0.4] * 40]) for s in (1, 2)]
+    found = equal_sampling([*mentor, *resample], "resample", 10.0, 0)
+    assert found["ratio"] is not None and found["low"] < found["ratio"] and found["high"] is None
+    assert 0.025 < found["never_fraction"] < 1 and "of the resamples resample never gets there" in found["reason"]
+    assert equal_sampling([*mentor, *resample], "resample", 10.0, 0) == found
+    assert equal_sampling([*mentor, *resample], "resample", 10.0, 1)["low"] != found["low"]
+
+
+def test_equal_sampling_skips_cells_without_a_verdict_and_needs_common_seeds() -> None:
+    mentor = [curve("mentor", 1, [0, 10], [[0.0, 0.0, 0.0], [0.3, 0.3, np.nan]])]
+    resample = [curve("resample", 1, [0, 10, 40], [[0.0, 0.0, 0.0], [0.1, 0.1, 0.1], [0.4, np.nan, 0.4]])]
+    assert equal_sampling([*mentor, *resample], "resample", 10.0, 0)["ratio"] == pytest.approx(3.0)
+    assert equal_sampling([*mentor, curve("resample", 2, [0, 40], [[0.0] * 3, [0.4] * 3])], "resample", 10.0, 0) is None
+    assert equal_sampling(mentor, "resample", 10.0, 0) is None
+
+
+def test_the_planted_ratio_lies_in_its_interval() -> None:
+    # By the matched 20 GFLOPs the mentor has gained 0.2 and resample 0.4: half of them would have bought resample what the mentor got.
+    world = World(gain={"vanilla": 0.0, "resample": 0.4, "mentor": 0.2}, flops_a_step={"resample": 2e9}, heldout=150, samples=4)
+    found = compared(world).equal_sampling
+    assert found["low"] < 0.5 < found["high"] and found["reason"] is None
+
+
+# --- who takes part
+
+
+def test_runs_that_train_nothing_are_neither_compared_nor_left_out() -> None:
+    rows = simulate(replace(BOTH, heldout=5))
+    run = rows["run"][0]
+    rows["run"] += [{**run, "run_id": f"simulated-{arm}", "arm": arm, "seed": 0} for arm in ("bank", "replay", "audit")]
+    rows["run"].append({**run, "run_id": "simulated-randomised-s1", "arm": "randomised"})
+    found = compare(load(SimulatedStore(rows), None, None), "flops", 0)
+    assert found.left_out == {"simulated-randomised-s1": "each of its groups drew its own arm, so its policy stands for none"}
+    assert {row["arm"] for row in found.arms} == set(BOTH.gain)

@@ -79,7 +79,7 @@ def _resampled(y_S_J_P: np.ndarray, knots_K: np.ndarray, rng: np.random.Generato
 
 
 def _means(y_S_J_P: np.ndarray, seeds_B_S: np.ndarray, problems_B_P: np.ndarray) -> np.ndarray:
-    """(B, J) weighted means of the known cells: the mentor at the budget, then the extra-sampling arm at each knot."""
+    """(B, J) weighted means of the known cells: the mentor at the budget, then the extra-sampling arm at each knot. NaN: none is known."""
     known_S_J_P = np.isfinite(y_S_J_P)
     num_seeds, num_knots, num_problems = y_S_J_P.shape
 
@@ -87,7 +87,8 @@ def _means(y_S_J_P: np.ndarray, seeds_B_S: np.ndarray, problems_B_P: np.ndarray)
         flat = problems_B_P @ cells_S_J_P.reshape(num_seeds * num_knots, num_problems).T
         return np.einsum("bs,bsj->bj", seeds_B_S, flat.reshape(-1, num_seeds, num_knots))
 
-    return np.asarray(summed(np.where(known_S_J_P, y_S_J_P, 0.0)) / summed(known_S_J_P.astype(float)))
+    top_B_J, bottom_B_J = summed(np.where(known_S_J_P, y_S_J_P, 0.0)), summed(known_S_J_P.astype(float))
+    return np.divide(top_B_J, bottom_B_J, out=np.full_like(top_B_J, np.nan), where=bottom_B_J > 0)
 
 
 def _first_reached(means_B_J: np.ndarray, knots_K: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from mentor_audit.report.data import Data
 from mentor_audit.report.matching import at_budget, common_range
 from mentor_audit.report.power_design import ContrastPlan, Design, Goal, by_price, deviations, share, smallest, times, total
 from mentor_audit.report.transfer import resample_arm
-from mentor_audit.report.variance import Crossed, crossed, underestimated
+from mentor_audit.report.variance import Crossed, crossed
 
 MIN_PROBLEMS = 10
 """Fewer tell too little of how they spread."""
@@ -67,9 +67,9 @@ def _plan(data: Data, plus: str, minus: str, pairs: list[tuple[Curve, Curve]], b
         for part in PROBLEMS_TIMES
         for more in (SAMPLES_TIMES if spread.sample is not None else SAMPLES_TIMES[:1])
     ]
-    larger = underestimated(spread.num_seeds - 1)
     cautions = [
-        f"the spread between seeds stands on {spread.num_seeds} of them: its variance may be {larger:.1f} times as large (with 80 % confidence)"
+        f"{spread.num_seeds} seeds tell little of the spread between them: its standard deviation may be up to "
+        f"{100 * spread.seed_at_most(samples):.1f} points (with 80 % confidence)"
     ]
     if spread.sample is None:
         cautions.append("one sample a problem in the pilot: what more of them would spare is not known")

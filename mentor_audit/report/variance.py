@@ -52,6 +52,11 @@ class Crossed:
         parts = by_seeds**2 / (seeds - 1) + by_problems**2 / (problems - 1)
         return error, (by_seeds + by_problems) ** 2 / parts if parts else float(problems - 1)
 
+    def seed_at_most(self, samples: int) -> float:
+        """Standard deviation between seeds that the pilot's own spread of seeds, with so many samples, leaves possible; see underestimated."""
+        cell = (self.both + (self.sample or 0.0) / samples) / self.num_problems
+        return float(np.sqrt(underestimated(self.num_seeds - 1) * (self.seed + cell) - cell))
+
 
 def nested(problem_N: Sequence[str], correct_N_2: np.ndarray, scored_N_2: np.ndarray) -> Nested:
     """Of N failures that both arms answered, from each arm's responses: unbalanced one-way analysis of variance of the differences.
