@@ -59,7 +59,10 @@ class Quantity:
 
 def quantities(text: str) -> list[Quantity]:
     """Every number of the text, in the order of where it starts."""
-    return sorted([*_in_digits(text), *_in_words(text)], key=lambda q: (q.start, q.end))
+    digits = _in_digits(text)
+    ends = {q.end for q in digits}
+    words = [q for q in _in_words(text) if q.end not in ends]  # the word in `3 million` belongs to the 3
+    return sorted([*digits, *words], key=lambda q: (q.start, q.end))
 
 
 def _in_digits(text: str) -> list[Quantity]:
