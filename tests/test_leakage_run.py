@@ -10,7 +10,7 @@ import pytest
 from scripted import CheckedWordTask, ScriptedPolicy, problem
 from test_replay import play
 
-from mentor_audit.audit.leakage_model import QUESTION, withheld_prompt
+from mentor_audit.audit.leakage_model import QUESTION, Advice, logprob_changes, withheld_prompt
 from mentor_audit.audit.leakage_run import ArmLeaks, run_leak_audit
 from mentor_audit.errors import ConfigError
 from mentor_audit.protocols import Prompt, TaskProblem, Usage
@@ -151,3 +151,25 @@ def test_an_instruction_can_not_close_its_fence() -> None:
     marks = [line for line in text.splitlines() if line.startswith("~~~~ ") and line != "~~~~ 0000000000000000"]
     assert len(marks) == 2 and marks[0] == marks[1] and marks[0] not in hostile
     assert withheld_prompt([{"role": "user", "content": "Q"}], hostile) == [{"role": "user", "content": text}]
+
+
+def test_log_probs_of_a_real_model_are_those_that_it_gives_by_itself() -> None:
+    from tiny import tiny_model, tiny_tokenizer
+
+    from mentor_audit.policy.hf import HFPolicy
+
+    class Spaced(CheckedWordTask):
+        def instructed_prompt(self, problem: TaskProblem, instruction: str, shown_attempt: str | None) -> Prompt:
+            return f"{problem.prompt} {instruction}"
+
+    policy = HFPolicy(tiny_model(), tiny_tokenizer(), max_new_tokens=4, name="tiny")
+    asked, bare = problem("1", gold="4 2"), problem("2", gold="")
+    advice = [Advice(asked, "hint carry"), Advice(asked, ""), Advice(bare, "hint carry")]
+    changes = logprob_changes(advice, Spaced(), policy)
+    ids = list(policy.tokenizer("4 2", add_special_tokens=False)["input_ids"])
+    means, _ = policy.mean_logprobs(["Q 1 hint carry", "Q 1"], [ids, ids])
+    assert means[0] is not None and means[1] is not None and means[0] != means[1]
+    assert changes[0][0] == pytest.approx(means[0] - means[1], abs=1e-5)
+    assert changes[1][0] == pytest.approx(0.0, abs=1e-5)
+    assert changes[2] == (None, "no reference answer", [])
+    assert sum(usage.flops or 0.0 for usage in changes[0][2]) > 0
