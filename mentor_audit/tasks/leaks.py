@@ -191,8 +191,11 @@ def _of_answer(
 
 
 def _is_stated_number(text: str, number: Quantity) -> bool:
-    if number.form == "digits apart" and _DIGITS_APART.search(text, max(0, number.start - 8), number.start):
-        return True
+    """As `is_stated`; digits apart also where the embedded task writes an answer: after `A`, or as the result of the last step."""
+    if number.form == "digits apart":
+        place = _DIGITS_APART.search(text, max(0, number.start - 8), number.start)
+        if place is not None and (place[0].strip() == "A" or not text[number.end :].strip()):
+            return True
     return is_stated(text, number.start, number.end)
 
 

@@ -2,15 +2,17 @@
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from mentor_audit.tasks.code.base import CodeProblem
+if TYPE_CHECKING:
+    from mentor_audit.tasks.code.base import CodeProblem
 
 MAX_VALUES = 200
 MAX_CHARACTERS = 2000
 """Of one value. A longer one is left out: no instruction spells it out."""
 
 
-def expected_values(data: CodeProblem) -> list[str]:
+def expected_values(data: "CodeProblem") -> list[str]:
     """Each value once, in the order of the tests, at most MAX_VALUES. Outputs of cases are texts without the space around them.
 
     Of a function's tests only literals count: `candidate(2) == [1, 2]`, `assert candidate(3)`, `assert not candidate(3)`.
