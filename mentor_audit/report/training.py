@@ -14,7 +14,7 @@ import polars as pl
 
 from mentor_audit.config import RANDOMISED
 from mentor_audit.report.data import SEPARATOR, Data, arm_order, make_cells
-from mentor_audit.report.statistics import Cells, cluster_bootstrap, difference, holm, level
+from mentor_audit.report.statistics import Cells, Estimate, cluster_bootstrap, difference, holm, level
 
 SUMMED = (
     "cost_rows",
@@ -38,17 +38,13 @@ def rescue(data: Data, seed: int) -> dict[str, Any]:
     frame = data.frames["rescue"].filter(~pl.col("run_id").is_in(drawn)).with_columns(known=pl.col("failed") - pl.col("unknown"))
     if frame.is_empty():
         return {"arms": [], "contrasts": []}
-    groups, responses = _cells(data, frame, "rescued", "known"), _cells(data, frame, "correct", "scored")
+    groups = _cells(data, frame, "rescued", "known")
     arms = [
         {
             "arm": arm,
             **{name: total for name, total in sums.items() if name != "known"},
-            "rescue_rate": cluster_bootstrap(groups.of(arm), level, np.random.default_rng([seed, 4]))
-            if arm in groups.arms
-            else None,
-            "response_success": cluster_bootstrap(responses.of(arm), level, np.random.default_rng([seed, 5]))
-            if arm in responses.arms
-            else None,
+            "rescue_rate": _rate(data, frame, arm, ("rescued", "known"), [seed, 4]),
+            "response_success": _rate(data, frame, arm, ("correct", "scored"), [seed, 5]),
         }
         for arm, sums in _sums_by_arm(
             frame, ("failed", "rescued", "unanswered", "unknown", "responses", "scored", "correct", "response_tokens")
@@ -72,7 +68,6 @@ def diagnoses(data: Data, seed: int) -> list[dict[str, Any]]:
     """By arm and auditor: how often location, cause and both are right, beside the accuracy that the mentor was set to."""
     columns = ("diagnoses", "unreadable", "repaired", "location_judged", "cause_judged", "both_judged")
     frame = _labelled(data.frames["diagnoses"].with_columns(pl.col("auditor").fill_null("none")), "auditor")
-    cells = {part: _cells(data, frame, f"{part}_right", f"{part}_judged") for part in ("location", "cause", "both")}
     found = []
     for label, sums in _sums_by_arm(frame, columns).items():
         arm, _, auditor = label.partition(SEPARATOR)
@@ -82,8 +77,8 @@ def diagnoses(data: Data, seed: int) -> list[dict[str, Any]]:
                 "auditor": auditor,
                 **sums,
                 **{
-                    part: cluster_bootstrap(c.of(label), level, np.random.default_rng([seed, 6])) if label in c.arms else None
-                    for part, c in cells.items()
+                    part: _rate(data, frame, label, (f"{part}_right", f"{part}_judged"), [seed, 6])
+                    for part in ("location", "cause", "both")
                 },
                 "set_accuracy": _set_accuracy(data, arm),
             }
@@ -103,11 +98,10 @@ def instructions(data: Data, seed: int) -> list[dict[str, Any]]:
     frame = _labelled(data.frames["instructions"].with_columns(fits=fits), "source", "fits")
     if frame.is_empty():
         return []
-    cells = _cells(data, frame, "correct", "scored")
     found: list[dict[str, Any]] = []
     for label, sums in _sums_by_arm(frame, ("instructions", "scored", "correct")).items():
         arm, source, names = label.split(SEPARATOR)
-        success = cluster_bootstrap(cells.of(label), level, np.random.default_rng([seed, 7])) if label in cells.arms else None
+        success = _rate(data, frame, label, ("correct", "scored"), [seed, 7])
         found.append({"arm": arm, "source": source, "names_true_error": names, **sums, "success": success})
     for arm in {row["arm"] for row in found}:
         known = sum(r["instructions"] for r in found if r["arm"] == arm and r["names_true_error"] != "not known")
@@ -212,6 +206,12 @@ def _cells(data: Data, frame: pl.DataFrame, numerator: str, denominator: str) ->
     seeds = pl.DataFrame([{"run_id": run["run_id"], "seed": run["seed"]} for run in data.runs])
     known = frame.filter(pl.col(denominator) > 0).join(seeds, on="run_id")
     return make_cells(known.select("arm", "seed", "problem_id", numerator, denominator).rows())
+
+
+def _rate(data: Data, frame: pl.DataFrame, arm: str, share: tuple[str, str], seed: list[int]) -> Estimate | None:
+    """Of one arm, over the problems that it has; None without a denominator."""
+    cells = _cells(data, frame.filter(pl.col("arm") == arm), *share)
+    return cluster_bootstrap(cells, level, np.random.default_rng(seed)) if cells.arms else None
 
 
 def _sums_by_arm(frame: pl.DataFrame, columns: Iterable[str]) -> dict[str, dict[str, int]]:
