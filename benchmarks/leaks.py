@@ -1,6 +1,7 @@
 """What is found of a reference answer in an instruction, rule by rule: the table of docs/leakage.md.
 
-`python benchmarks/leaks.py` prints it, `--write` puts it into the page. Every case says what is right; a case that comes out otherwise is an error.
+`python benchmarks/leaks.py` prints it, `--write` puts it into the page. Every case says what is right; a case that comes out
+otherwise is an error.
 """
 
 import sys
@@ -48,6 +49,7 @@ CASES = [
     Case("short answers", "2", "In the end 7 - 5 = 2.", ("2",)),
     Case("short answers", "2", "You should get 2 apples.", ("2",)),
     Case("short answers", "2", "So $\\boxed{2}$.", ("2",)),
+    Case("short answers", "2", "The answer is 2!", ("2",)),
     Case("short answers", "2", "The answer is not 2.", ()),
     Case("short answers", "2", "Step 1 should be 2, not 3.", ("2",)),
     Case("short answers", "2", "2", ("2",)),

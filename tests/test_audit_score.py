@@ -227,7 +227,9 @@ def test_the_bootstrap_repeats_with_its_seed_and_resamples_problems() -> None:
 
 
 def test_the_step_checker_on_planted_errors(tmp_path: Path) -> None:
-    """50 solutions with a false equality at a known step and 50 without; some equalities are chains or in words, which it does not judge."""
+    """50 solutions with a false equality at a known step and 50 without; some equalities are chains or in words, which it does
+    not judge.
+    """
     path = str(write(planted(0, 50), tmp_path / "planted.jsonl"))
     found = audit_score(path, "processbench")
     assert (found.auditor, found.num_problems, found.prompt_tokens) == ("step_checker", 100, 0)

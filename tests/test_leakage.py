@@ -230,7 +230,8 @@ def test_expected_values_are_the_literals_of_the_tests() -> None:
     tests = (
         "def check(candidate):\n    assert candidate(2) == [1, 2]\n    assert 'ab' == candidate('a')\n    assert candidate(3)\n"
     )
-    tests += "    assert not candidate(4)\n    assert candidate(5) == helper(5)\n    assert candidate(2) == [1, 2]\n    assert candidate(6) > 3\n"
+    tests += "    assert not candidate(4)\n    assert candidate(5) == helper(5)\n"
+    tests += "    assert candidate(2) == [1, 2]\n    assert candidate(6) > 3\n"
     data = function_problem("def f(x):\n", tests, "f", None)
     assert expected_values(data) == ["[1, 2]", "'ab'", "True", "False"]
     assert expected_values(CodeProblem(None, (("1\n", "2 3\n"), ("2\n", "\n"), ("3", "2 3")))) == ["'2 3'"]

@@ -1,4 +1,5 @@
-"""Does an instruction give the answer away? What a program can say of one instruction, tiers 1 to 3; docs/leakage.md has the rules.
+"""Does an instruction give the answer away? What a program can say of one instruction, tiers 1 to 3; docs/leakage.md has the
+rules.
 
 1  the reference answer stands in the instruction
 2  it stands, by the same rules, in the problem or in the failed attempt too: known, so nothing was given away
@@ -25,7 +26,9 @@ _WORD = re.compile(r"\d+(?:[.,]\d+)*|\w+|[^\w\s]")
 
 @dataclass(frozen=True)
 class LeakFindings:
-    """The columns of `records.LeakAudit` that a program can fill. `how`: how the answer matches, as in tasks.leaks; None: not found."""
+    """The columns of `records.LeakAudit` that a program can fill. `how`: how the answer matches, as in tasks.leaks; None: not
+    found.
+    """
 
     answer_found: bool | None
     answer_span: str | None
@@ -49,9 +52,11 @@ def program_leaks(
     expected: Sequence[str] = (),
     same: SameAnswer | None = None,
 ) -> LeakFindings:
-    """`attempt_text` None: the failed attempt isn't known. `reference_solution` None: the problem's reference answer, where that is a solution.
+    """`attempt_text` None: the failed attempt isn't known. `reference_solution` None: the problem's reference answer, where
+    that is a solution.
 
-    `expected` and `same` as in tasks.leaks.find_answer. Every column of tiers 1 and 2 is None where the problem has no reference answer.
+    `expected` and `same` as in tasks.leaks.find_answer. Every column of tiers 1 and 2 is None where the problem has no
+    reference answer.
     """
     row = problem.row if isinstance(problem, TaskProblem) else problem
     reference = reference_solution if reference_solution is not None else solution_of(row.gold)
@@ -85,7 +90,9 @@ def solution_of(gold: str | None) -> str | None:
 
 
 def word_overlap(text: str, reference: str) -> tuple[float | None, str | None]:
-    """(share of the text's word n-grams that stand in the reference, the longest run of words in both). None: no word, no common one."""
+    """(share of the text's word n-grams that stand in the reference, the longest run of words in both). None: no word, no
+    common one.
+    """
     words, theirs = _words(text), _words(reference)
     if not words:
         return None, None
@@ -121,7 +128,9 @@ class _State:
 
 
 def _suffix_automaton(words: Sequence[str]) -> list[_State]:
-    """Of every run of the words, by the construction of Blumer et al., The smallest automaton recognizing the subwords of a text (1985)."""
+    """Of every run of the words, by the construction of Blumer et al., The smallest automaton recognizing the subwords of a
+    text (1985).
+    """
     states = [_State({}, -1, 0)]
     last = 0
     for word in words:

@@ -1,6 +1,7 @@
 """The leak audit of a store: every instruction of a suite, whichever run wrote it. Flags and records; nothing is dropped.
 
-A run of its own (`SUITE-audit-leakage-AUDITOR`, mode `audit`), in batches; what this auditor has looked at is not looked at again.
+A run of its own (`SUITE-audit-leakage-AUDITOR`, mode `audit`), in batches; what this auditor has looked at is not looked at
+again.
 """
 
 import hashlib
@@ -77,11 +78,12 @@ def run_leak_audit(
     batch: int = 256,
     progress: Callable[[int, int], None] | None = None,
 ) -> LeakSummary:
-    """Audit what this auditor has not looked at yet. Without a policy tiers 1 to 3, by program; with one tiers 4 and 5, which need the task.
+    """Audit what this auditor has not looked at yet. Without a policy tiers 1 to 3, by program; with one tiers 4 and 5, which
+    need the task.
 
-    `suite` None: the only one with instructions. `task` lets the program know what a problem's tests expect. `auditor` None: `program`, or
-    the policy's name. `progress` gets (audited, of so many). Raises ConfigError for a suite that isn't there or that takes a choice, for a
-    policy without a task, and for a task that lacks an audited problem.
+    `suite` None: the only one with instructions. `task` lets the program know what a problem's tests expect. `auditor` None:
+    `program`, or the policy's name. `progress` gets (audited, of so many). Raises ConfigError for a suite that isn't there or
+    that takes a choice, for a policy without a task, and for a task that lacks an audited problem.
     """
     if policy is not None and task is None:
         raise ConfigError(
@@ -122,8 +124,8 @@ def run_leak_audit(
 def leaks_by_arm(store: Store, suite: str, auditor: str) -> tuple[ArmLeaks, ...]:
     """What an auditor of this name has found in the suite's instructions so far, by the arm that showed them."""
     rows = store.arrow(
-        "SELECT i.arm, count(*) AS instructions, count(l.answer_found) AS answers_known, count(*) FILTER (l.answer_found) AS found, "
-        "count(*) FILTER (l.is_leak) AS leaks, avg(l.reference_overlap) AS mean_overlap, count(l.answered) AS asked, "
+        "SELECT i.arm, count(*) AS instructions, count(l.answer_found) AS answers_known, "
+        "count(*) FILTER (l.answer_found) AS found, count(*) FILTER (l.is_leak) AS leaks, avg(l.reference_overlap) AS mean_overlap, count(l.answered) AS asked, "
         "count(*) FILTER (l.answered) AS answered, avg(l.logprob_change) AS mean_logprob_change "
         "FROM leak_audit l JOIN instruction i USING (instruction_id) JOIN run r ON r.run_id = i.run_id "
         f"WHERE r.suite = {_quoted(suite)} AND l.auditor = {_quoted(auditor)} GROUP BY i.arm ORDER BY i.arm"
@@ -218,8 +220,8 @@ def _task_problems(task: Task, cases: Sequence[_Case]) -> dict[str, TaskProblem]
     missing = sorted({case.problem_id for case in cases} - known.keys())
     if missing:
         raise ConfigError(
-            f"Expected the instructions' problems among those of task `{task.name}`, found {missing[0]} ({len(missing)} in all), which is not. "
-            "Use the settings of [task] that the suite was made with."
+            f"Expected the instructions' problems among those of task `{task.name}`, found {missing[0]} ({len(missing)} in all), which is "
+            "not. Use the settings of [task] that the suite was made with."
         )
     return known
 

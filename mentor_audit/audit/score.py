@@ -1,7 +1,8 @@
 """How well an auditor finds the first wrong step, on solutions that people have marked.
 
-The measure is ProcessBench's (Zheng et al., arXiv 2412.06559): the share of erroneous solutions whose first wrong step is named exactly, the
-share of correct solutions that are said to have none, and their harmonic mean, F1. "Can't tell" is not right, and is counted beside.
+The measure is ProcessBench's (Zheng et al., arXiv 2412.06559): the share of erroneous solutions whose first wrong step is named
+exactly, the share of correct solutions that are said to have none, and their harmonic mean, F1. "Can't tell" is not right, and
+is counted beside.
 """
 
 import math
@@ -27,7 +28,8 @@ LEVEL_Z = 1.959964
 class Share:
     """`right` of `asked`, `could_not_tell` among the others. `accuracy` and `interval` None: none was asked.
 
-    The interval is Wilson's at 95 % with the number of different problems as sample size: solutions of one problem are not independent.
+    The interval is Wilson's at 95 % with the number of different problems as sample size: solutions of one problem are not
+    independent.
     """
 
     asked: int
@@ -73,8 +75,9 @@ def audit_score(
 ) -> Score:
     """Score `step_checker`, `judge` (the model that is given as such) or an object that locates errors.
 
-    `path`, `shape`, `split` and `limit` as in benchmarks.load_benchmark. `seed` is of the bootstrap and of the model's sampling. `as_chat`: ask the judge in
-    chat messages. `progress` gets (done, of so many). Raises ConfigError and TaskError, in words.
+    `path`, `shape`, `split` and `limit` as in benchmarks.load_benchmark. `seed` is of the bootstrap and of the model's
+    sampling. `as_chat`: ask the judge in chat messages. `progress` gets (done, of so many). Raises ConfigError and TaskError,
+    in words.
     """
     if isinstance(auditor, str) and auditor not in ("step_checker", "judge"):
         raise ConfigError(f"Expected auditor `step_checker` or `judge`, found `{auditor}`. Name one of them.")
@@ -144,7 +147,8 @@ def wilson(share: float, number: int) -> Interval:
 
 
 def f1_interval(counts_P_4: np.ndarray, rng: np.random.Generator) -> Interval | None:
-    """Percentiles of F1 over resampled problems. Columns: erroneous right, erroneous, correct right, correct. None: one kind is missing.
+    """Percentiles of F1 over resampled problems. Columns: erroneous right, erroneous, correct right, correct. None: one kind is
+    missing.
 
     A resample that lacks one of the two kinds has no F1 and is left out.
     """

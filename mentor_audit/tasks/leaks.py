@@ -1,8 +1,8 @@
 """The reference answer in a text: where it stands, and the text without it. docs/leakage.md has the rules as a table of cases.
 
 Numbers are compared exactly, whichever way they are written; anything else as text, without what only changes its look. A short
-answer, such as 2, `B` or `yes`, stands in many texts that do not give it away: it is found where the text says that it is the answer.
-`scrub` asks less and removes every number of that value.
+answer, such as 2, `B` or `yes`, stands in many texts that do not give it away: it is found where the text says that it is the
+answer. `scrub` asks less and removes every number of that value.
 """
 
 import ast
@@ -39,25 +39,25 @@ _TOKEN = re.compile(rf"(?P<dropped>{_DROPPED})|\\[A-Za-z]+|\*\*|.", re.DOTALL)
 _LOOKS = re.compile(r"\\(?:left|right)(?![A-Za-z])|\\[,;:! ]")
 _LABEL = re.compile(r"[A-Za-z](?:\([A-Za-z]\))?\s*=\s*")
 _BEFORE_NUMBER = re.compile(r"[\s$€£{(*]*(?:\\[$(]|\\text\s?\{)?[\s$€£{(*]*(?:(?:about|approximately|US)\s?)?\\?[$€£]?")
+_UNIT = r"""\^?\s?\{?\\circ\}?|°|(?:cm|mm|km|kg|mg|ml|mph)(?![A-Za-z])
+    |(?<=[\s{])(?!(?:pi|sqrt|sin|cos|tan|log|ln)(?![A-Za-z]))(?:[A-Za-z]{2,20}|[mgshlLNJWV])(?:[ /-][A-Za-z]{1,20}){0,3}"""
 _AFTER_NUMBER = re.compile(
-    r"""[\s$})*.]*(?:\\(?:text|mathrm|textbf)\s?\{)?\s*
-    (?:\^?\s?\{?\\circ\}?|°|(?:cm|mm|km|kg|mg|ml|mph)(?![A-Za-z])|(?<=[\s{])(?!(?:pi|sqrt|sin|cos|tan|log|ln)(?![A-Za-z]))(?:[A-Za-z]{2,20}|[mgshlLNJWV])
-      (?:[ /-][A-Za-z]{1,20}){0,3})?(?:\s?\^\{?[23]\}?)?[\s$})*.]*""",
-    re.VERBOSE,
+    rf"[\s$}})*.]*(?:\\(?:text|mathrm|textbf)\s?\{{)?\s*(?:{_UNIT})?(?:\s?\^\{{?[23]\}}?)?[\s$}})*.]*", re.VERBOSE
 )
 _CHOICE = re.compile(r"(?:\\text\{)?\(?([A-Z])\)?\.?\}?")
-_STATED = re.compile(
-    r"""(?:\b(?:answer|result|solution)\b[^.\n]{0,24}?(?:\b(?:is|be|was|equals|as|to|of)\b|[:=])
+_SAYS = r"""\b(?:answer|result|solution)\b[^.\n]{0,24}?(?:\b(?:is|be|was|equals|as|to|of)\b|[:=])
     |\\(?:boxed|fbox)\s?\{|\#{4}
-    |\b(?:should|must|will|would|ought\sto|can)\s(?:then\s|now\s|finally\s)?(?:get|be|give|have|find|obtain|equal|return|print|yield|output|
-      come\sout\s(?:as|to)|come\sto|arrive\sat|end\sup\s(?:with|at))
+    |\b(?:should|must|will|would|ought\sto|can)\s(?:then\s|now\s|finally\s)?
+      (?:get|be|give|have|find|obtain|equal|return|print|yield|output|come\sout\s(?:as|to)|come\sto|arrive\sat|end\sup\s(?:with|at))
     |\b(?:returns?|returned|prints?|outputs?|yields?|expects?|expected)\b(?:\s(?:is|be|value|output|result))?[:=]?
-    |\b(?:choose|pick|select|mark)\b)
-    [\s$*`"'({\\:=]{0,6}(?:(?:the|an?|exactly|just|simply|only|option|choice|number|value)\s[\s$*`"'({\\]{0,4}){0,2}[€£]?$""",
-    re.VERBOSE | re.IGNORECASE,
+    |\b(?:choose|pick|select|mark)\b"""
+_FILLER = (
+    r"[\s$*`\"'({\\:=]{0,6}(?:(?:the|an?|exactly|just|simply|only|option|choice|number|value)\s[\s$*`\"'({\\]{0,4}){0,2}[€£]?"
 )
+_STATED = re.compile(rf"(?:{_SAYS}){_FILLER}$", re.VERBOSE | re.IGNORECASE)
 _LAST = re.compile(
-    r"(?:=|≈|\b(?:is|are|gives?|giving|equals?|gets?|getting|leaves?|leaving|makes?|making|yields?|to|have))[\s$*({]{0,4}[€£]?$",
+    r"(?:=|≈|\b(?:is|are|gives?|giving|equals?|gets?|getting|leaves?|leaving|makes?|making|yields?|to|have))"
+    r"[\s$*({]{0,4}[€£]?$",
     re.IGNORECASE,
 )
 _NOTHING = re.compile(r"[\s$*)}\]`\"'.!]*")
@@ -65,7 +65,7 @@ _END = re.compile(
     rf"{_NOTHING.pattern}(?:\\?%|(?!(?:and|or|to|of|by|in|on|at|but|for)\b)[A-Za-z]{{1,20}})?{_NOTHING.pattern}", re.IGNORECASE
 )
 _DIGITS_APART = re.compile(r"(?:(?:^|\s)A|=\d\d)\s$")
-_COEFFICIENT = re.compile(r"[abcinpqtuvwxyz]\b|[\^_!]")
+_COEFFICIENT = re.compile(r"[abcinpqtuvwxyz]\b|[\^_]")
 _RIGHT = re.compile(r"[\s)*`\"'.]{0,4}is\s(?:the\s)?(?:correct|right|answer|true)", re.IGNORECASE)
 _FORMULA = re.compile(r"\\\[(.{1,400}?)\\\]|\\\((.{1,400}?)\\\)|(?<![\\$])\$\$?([^$]{1,400})\$\$?", re.DOTALL)
 
@@ -94,8 +94,9 @@ class _Answer:
 def find_answer(text: str, gold: str | None, expected: Sequence[str] = (), *, same: SameAnswer | None = None) -> list[Span]:
     """Where the text gives the answer away, in order; empty: nowhere, or there is no answer to look for.
 
-    `gold` is an answer, or a solution that marks its answer; `expected` are Python literals that tests expect, each an answer of its own.
-    `same` compares the text's formulas by algebra; without it they are compared as text. Never raises for hostile text, unless `same` does.
+    `gold` is an answer, or a solution that marks its answer; `expected` are Python literals that tests expect, each an answer
+    of its own. `same` compares the text's formulas by algebra; without it they are compared as text. Never raises for hostile
+    text, unless `same` does.
     """
     return _found(text, gold, expected, same, strict=True)
 
@@ -200,7 +201,9 @@ def _is_stated_number(text: str, number: Quantity) -> bool:
 
 
 def is_stated(text: str, start: int, end: int) -> bool:
-    """Does the text say that this place is the answer: `the answer is`, `you should get`, a box, or the last thing that it comes to?"""
+    """Does the text say that this place is the answer: `the answer is`, `you should get`, a box, or the last thing that it
+    comes to?
+    """
     before, after = text[max(0, start - 80) : start], text[end : end + 40]
     if _STATED.search(before) or _RIGHT.match(after):
         return True
@@ -212,7 +215,9 @@ def is_stated(text: str, start: int, end: int) -> bool:
 
 
 class _Spelled:
-    """A text without spaces, dollar signs, braces and LaTeX that only changes its look, with the place of each character in the original."""
+    """A text without spaces, dollar signs, braces and LaTeX that only changes its look, with the place of each character in the
+    original.
+    """
 
     def __init__(self, text: str, fold: bool) -> None:
         self.text, self.fold = text, fold

@@ -1,7 +1,7 @@
 """Numbers in running text, read exactly, each with its place: digits, thousands, decimals, fractions, per cent, LaTeX, words.
 
-Only what can be read in this process without algebra: every pattern is bounded, so the time is linear in the text's length. A number
-that belongs to a name (`x2`, `s1`, `a_3`) is none.
+Only what can be read in this process without algebra: every pattern is bounded, so the time is linear in the text's length. A
+number that belongs to a name (`x2`, `s1`, `a_3`) is none.
 """
 
 import re
@@ -12,7 +12,10 @@ from typing import Literal
 Form = Literal["digits", "fraction", "words", "digits apart", "ordinal"]
 MAX_DIGITS = 40
 
-_UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+_UNITS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
+    "nineteen"
+)
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _ORDINAL_UNITS = (
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth "
@@ -28,14 +31,16 @@ ORDINALS = {word: n for n, word in enumerate(_ORDINAL_UNITS.split(), 1)} | {
 PARTS = {"half": 2, "halve": 2, "quarter": 4, **{word: n for word, n in ORDINALS.items() if n > 2}, "hundredth": 100}
 """Words of a fraction's denominator, in the singular."""
 
-_NUMBER = re.compile(
-    rf"""(?P<mixed>\d{{1,{MAX_DIGITS}}}\s?)?\\[dtc]?frac\s?(?:\{{\s?(?P<top>\d{{1,{MAX_DIGITS}}})\s?\}}\s?\{{\s?(?P<bottom>\d{{1,{MAX_DIGITS}}})\s?\}}|(?P<tight>\d\d)(?!\d))
-    |(?P<whole>\d{{1,9}}(?:\s|\sand\s))?(?P<over>\d{{1,{MAX_DIGITS}}})\s?/\s?(?P<under>\d{{1,{MAX_DIGITS}}})(?![\d/])
-    |(?P<apart>(?<![\w.,])\d(?:\x20\d){{1,9}}(?![.,]\d|\w|\x20\d))
-    |(?P<plain>\d{{1,3}}(?:(?:,|\{{,\}}|\\,|[\u00a0\u2009\u202f\x20])\d{{3}}(?!\d)){{1,9}}(?:\.\d{{1,{MAX_DIGITS}}})?|\d+(?:\.\d+)?|(?<!\d)\.\d+)
-      (?:(?:[eE](?P<exponent>[+-]?\d{{1,2}})(?!\w))|\s?(?:\\times|\\cdot|[x×·*])\s?10\s?(?:\^|\*\*)\s?\{{?(?P<power>-?\d{{1,2}})\}}?)?""",
-    re.VERBOSE,
-)
+_D = rf"\d{{1,{MAX_DIGITS}}}"
+_LATEX = rf"""(?P<mixed>{_D}\s?)?\\[dtc]?frac\s?
+    (?:\{{\s?(?P<top>{_D})\s?\}}\s?\{{\s?(?P<bottom>{_D})\s?\}}|(?P<tight>\d\d)(?!\d))"""
+_OVER = rf"(?P<whole>\d{{1,9}}(?:\s|\sand\s))?(?P<over>{_D})\s?/\s?(?P<under>{_D})(?![\d/])"
+_APART = r"(?P<apart>(?<![\w.,])\d(?:\x20\d){1,9}(?![.,]\d|\w|\x20\d))"
+_THOUSANDS = rf"\d{{1,3}}(?:(?:,|\{{,\}}|\\,|[\u00a0\u2009\u202f\x20])\d{{3}}(?!\d)){{1,9}}(?:\.{_D})?"
+_POWER = r"""(?:[eE](?P<exponent>[+-]?\d{1,2})(?!\w))
+    |\s?(?:\\times|\\cdot|[x×·*])\s?10\s?(?:\^|\*\*)\s?\{?(?P<power>-?\d{1,2})\}?"""
+_PLAIN = rf"(?P<plain>{_THOUSANDS}|\d+(?:\.\d+)?|(?<!\d)\.\d+)(?:{_POWER})?"
+_NUMBER = re.compile("|".join((_LATEX, _OVER, _APART, _PLAIN)), re.VERBOSE)
 _SUFFIX = re.compile(
     r"\s?(?P<percent>\\?%|per\s?cent\b)|(?P<ordinal>st|nd|rd|th)\b|\s(?P<scale>dozen|hundred|thousand|million|billion)\b",
     re.IGNORECASE,

@@ -1,4 +1,6 @@
-"""Solutions whose first wrong step people have marked, from the shapes that such data sets have: ground truth from outside, for auditors."""
+"""Solutions whose first wrong step people have marked, from the shapes that such data sets have: ground truth from outside, for
+auditors.
+"""
 
 from mentor_audit.audit.benchmarks.labelled import Imported, LabelledSolution
 from mentor_audit.audit.benchmarks.shapes import SHAPES, load_benchmark

@@ -14,7 +14,7 @@ class LabelledSolution:
     source            the shape
     first_error       index of the first wrong step, from 0; None: no step is wrong
     answer            the reference answer; None: the data set does not give one
-    answer_is_right   the solution's final answer is the reference answer; None: not said. A right answer may come from a wrong step
+    answer_is_right   its final answer is the reference answer; None: not said. A wrong step may lead to a right answer
     """
 
     source: str
@@ -93,5 +93,6 @@ class Fields:
             repr(self._row[name]) if name in self._row else f"no such field (fields: {', '.join(sorted(self._row)) or 'none'})"
         )
         return TaskError(
-            f"Expected {expected} in `{name}` of {self._where}, found {found[:200]}. Correct or remove the row, or name another shape."
+            f"Expected {expected} in `{name}` of {self._where}, found {found[:200]}. Correct or remove the row, or name another "
+            "shape."
         )

@@ -21,8 +21,8 @@ Read = Callable[[Fields, str], "LabelledSolution | LeftOut"]
 def load_benchmark(path: str, shape: str, *, split: str = "test", limit: int | None = None) -> Imported:
     """The solutions of a file (JSONL, JSON, Parquet) or a Hugging Face data set, in its order; `split` is of the latter.
 
-    `limit` reads so many rows and no more; None: all. Raises ConfigError for an unknown shape or a limit below 1, TaskError for a row that is not of
-    the shape (rows are counted from 1), and for a file without a solution that could be scored.
+    `limit` reads so many rows and no more; None: all. Raises ConfigError for an unknown shape or a limit below 1, TaskError for
+    a row that is not of the shape (rows are counted from 1), and for a file without a solution that could be scored.
     """
     if shape not in SHAPES:
         raise ConfigError(f"Expected a shape ({', '.join(SHAPES)}), found `{shape}`{nearest(shape, list(SHAPES))}")
@@ -95,10 +95,11 @@ def of_mr_gsm8k(row: Fields, name: str) -> LabelledSolution:
 
 
 def of_prm800k(row: Fields, name: str) -> LabelledSolution | LeftOut:
-    """The labelled path: at each step the completion that was chosen, else the one that a person wrote, which counts as right, else the first.
+    """The labelled path: at each step the completion that was chosen, else the one that a person wrote, which counts as right,
+    else the first.
 
-    A path that was labelled up to its first error goes on as it was generated, where the row has those steps. Rows that ended without a
-    verdict (`give_up`, `bad_problem`), and those with an unrated step before any wrong one, are left out.
+    A path that was labelled up to its first error goes on as it was generated, where the row has those steps. Rows that ended
+    without a verdict (`give_up`, `bad_problem`), and those with an unrated step before any wrong one, are left out.
     """
     label, question = row.inner("label"), row.inner("question")
     reason = label.text("finish_reason")
