@@ -9,6 +9,7 @@ import functools
 import json
 import multiprocessing
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from naive import ANALYSES
 from validity_tables import tables
 
 from mentor_audit.report.data import load
-from mentor_audit.report.findings import find
-from mentor_audit.report.transfer import MARGIN
+from mentor_audit.report.settings import data_caveats
+from mentor_audit.report.transfer import MARGIN, Contrast, compare
+from mentor_audit.report.verdict import decide
 from mentor_audit.simulate import SimulatedStore, simulate, truth
 from mentor_audit.simulate.worlds import WORLDS
 
@@ -57,16 +59,21 @@ def main() -> None:
 
 
 def judge(name: str, seed: int) -> dict[str, Any]:
-    """One store: what the report says of it, held against the truth, and what the naive analyses make of the same rows."""
-    rows, known = simulate(WORLDS[name], seed), _truth(name)
-    found = find(load(SimulatedStore(rows), None, None), "simulated", "flops", seed)
+    """One store: what the report says of it, held against the truth, and what the naive analyses make of the same rows.
+
+    Worlds share no draws: each has seeds of its own.
+    """
+    rows, known = simulate(WORLDS[name], 100_000 * list(WORLDS).index(name) + seed), _truth(name)
+    data = load(SimulatedStore(rows), None, None)
+    transfer = compare(data, "flops", seed)
+    verdict = decide(transfer, data_caveats(data))
     naive = {}
     for analysis in ANALYSES:
         if name in analysis.worlds:
             estimate, p = analysis.run(rows)
             true = known[analysis.estimates]
             naive[analysis.name] = {"error": estimate - true, "false": p < 0.05 if abs(true) < 1e-9 else None}
-    parts = {"transfer": _part("transfer", found["transfer"], found["verdict"]["code"], known)}
+    parts = {"transfer": _part("transfer", verdict.code, transfer.contrasts, transfer.decomposition, known)}
     return {"world": name, "seed": seed, "parts": parts, "naive": naive}
 
 
@@ -76,19 +83,24 @@ def is_false(code: str, outcome: str, known: dict[str, float]) -> bool:
     return any(held[pair] <= 1e-9 if claim == ABOVE else held[pair] >= MARGIN for pair, claim in CLAIMS[code].items())
 
 
-def _part(outcome: str, section: dict[str, Any], code: str, known: dict[str, float]) -> dict[str, Any]:
-    """code; false; right: no other verdict would say more; contrasts {pair: {true, value, low, high}}; joint: see _all_cover."""
-    contrasts = {}
-    for contrast in section["contrasts"]:
-        pair = f"{contrast['plus']} - {contrast['minus']}"
-        estimate = {key: contrast["estimate"][key] for key in ("value", "low", "high")}
-        contrasts[pair] = {"true": known[f"{outcome}/{pair}"], **estimate}
-    return {
-        "code": code,
-        "false": is_false(code, outcome, known),
-        "right": code == right_code(outcome, known),
-        "contrasts": contrasts,
-    }
+def _part(
+    outcome: str, code: str, contrasts: Sequence[Contrast], steps: Sequence[Contrast], known: dict[str, float]
+) -> dict[str, Any]:
+    """code; false: see is_false; right: it is the one that the truth deserves; contrasts: pair -> true, value, low, high;
+
+    joint: do the simultaneous intervals of a decomposition hold all of its true steps? None without such intervals.
+    """
+    found = {}
+    for contrast in contrasts:
+        pair = f"{contrast.plus} - {contrast.minus}"
+        found[pair] = {
+            "true": known[f"{outcome}/{pair}"],
+            **{key: getattr(contrast.estimate, key) for key in ("value", "low", "high")},
+        }
+    ends = [(known[f"{outcome}/{step.plus} - {step.minus}"], step.simultaneous) for step in steps]
+    joint = all(low - 1e-9 <= true <= high + 1e-9 for true, (low, high) in ends) if ends and all(e for _, e in ends) else None
+    right = code == right_code(outcome, known)
+    return {"code": code, "false": is_false(code, outcome, known), "right": right, "contrasts": found, "joint": joint}
 
 
 def right_code(outcome: str, known: dict[str, float]) -> str:

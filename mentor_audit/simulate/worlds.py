@@ -61,7 +61,7 @@ WORLDS: dict[str, World] = {
     "sampling, unequal prices": replace(
         _replayed(_sampling, extra_samples=3),
         steps=4,
-        flops_a_step={"vanilla": 0.8e9, "placebo": 1.4e9, "wrong": 1.4e9, "scrubbed": 1.4e9, "mentor": 1.4e9},
+        flops_a_step={"vanilla": 0.6e9, "resample": 0.6e9, "retry": 0.6e9},
     ),
     "sampling, several follow-ups": _replayed(_sampling, follow_ups=4, extra_samples=4),
     "form, easy failures diagnosed right": _failing(
