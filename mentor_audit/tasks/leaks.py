@@ -45,9 +45,10 @@ _AFTER_NUMBER = re.compile(
     rf"[\s$}})*.]*(?:\\(?:text|mathrm|textbf)\s?\{{)?\s*(?:{_UNIT})?(?:\s?\^\{{?[23]\}}?)?[\s$}})*.]*", re.VERBOSE
 )
 _CHOICE = re.compile(r"(?:\\text\{)?\(?([A-Z])\)?\.?\}?")
-_SAYS = r"""\b(?:answer|result|solution)\b[^.\n]{0,24}?(?:\b(?:is|be|was|equals|as|to|of)\b|[:=])
+_SAYS = r"""\b(?:answer|result|solution)\b[^.\n]{0,24}?(?:\b(?:is|be|been|was|equals|as)\b|[:=])
+    |\b(?:final|correct|right|true)\s(?:answer|result|solution)\b,?
     |\\(?:boxed|fbox)\s?\{|\#{4}
-    |\b(?:should|must|will|would|ought\sto|can)\s(?:then\s|now\s|finally\s)?
+    |\b(?:should|must|will|would|ought\sto)\s(?:then\s|now\s|finally\s)?
       (?:get|be|give|have|find|obtain|equal|return|print|yield|output|come\sout\s(?:as|to)|come\sto|arrive\sat|end\sup\s(?:with|at))
     |\b(?:returns?|returned|prints?|outputs?|yields?|expects?|expected)\b(?:\s(?:is|be|value|output|result))?[:=]?
     |\b(?:choose|pick|select|mark)\b"""
@@ -56,7 +57,8 @@ _FILLER = (
 )
 _STATED = re.compile(rf"(?:{_SAYS}){_FILLER}$", re.VERBOSE | re.IGNORECASE)
 _LAST = re.compile(
-    r"(?:=|≈|\b(?:is|are|gives?|giving|equals?|gets?|getting|leaves?|leaving|makes?|making|yields?|to|have))"
+    r"(?:=|≈|\b(?:is|are|gives?|giving|equals?|gets?|getting|leaves?|leaving|makes?|making|yields?"
+    r"|(?:comes?|sums?|adds?\sup|simplif(?:y|ies)|reduces?|amounts?|evaluates?|equal)\sto|(?:left|leaves?\s\w{1,10})\swith))"
     r"[\s$*({]{0,4}[€£]?$",
     re.IGNORECASE,
 )
@@ -65,8 +67,16 @@ _END = re.compile(
     rf"{_NOTHING.pattern}(?:\\?%|(?!(?:and|or|to|of|by|in|on|at|but|for)\b)[A-Za-z]{{1,20}})?{_NOTHING.pattern}", re.IGNORECASE
 )
 _DIGITS_APART = re.compile(r"(?:(?:^|\s)A|=\d\d)\s$")
+_COUNTS_SOMETHING = re.compile(
+    r"\s?-[A-Za-z]|\s?(?:digits?|decimals?|places?|significant|steps?|lines?|cases?|parts?|equations?|terms?|factors?|unknowns?|variables?"
+    r"|numbers?|sides?|solutions?|roots?|times|ways|more|less|fewer|or)\b",
+    re.IGNORECASE,
+)
 _COEFFICIENT = re.compile(r"[abcinpqtuvwxyz]\b|[\^_]")
-_RIGHT = re.compile(r"[\s)*`\"'.]{0,4}is\s(?:the\s)?(?:correct|right|answer|true)", re.IGNORECASE)
+_RIGHT = re.compile(
+    r"[ )*`\"',$]{0,4}(?:(?:which|that)\s)?(?:is\s(?:the\s)?(?:correct|right|answer|true)|(?:as\s)?the\s(?:final\s|correct\s)?answer\b)",
+    re.IGNORECASE,
+)
 _FORMULA = re.compile(r"\\\[(.{1,400}?)\\\]|\\\((.{1,400}?)\\\)|(?<![\\$])\$\$?([^$]{1,400})\$\$?", re.DOTALL)
 
 
@@ -197,6 +207,8 @@ def _is_stated_number(text: str, number: Quantity) -> bool:
         place = _DIGITS_APART.search(text, max(0, number.start - 8), number.start)
         if place is not None and (place[0].strip() == "A" or not text[number.end :].strip()):
             return True
+    if _COUNTS_SOMETHING.match(text, number.end):
+        return False
     return is_stated(text, number.start, number.end)
 
 
