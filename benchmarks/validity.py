@@ -91,7 +91,7 @@ def _part(
     joint: do the simultaneous intervals of a decomposition hold all of its true steps? None without such intervals.
     """
     found = {}
-    for contrast in contrasts:
+    for contrast in [*contrasts, *steps]:
         pair = f"{contrast.plus} - {contrast.minus}"
         found[pair] = {
             "true": known[f"{outcome}/{pair}"],

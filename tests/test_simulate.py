@@ -121,8 +121,12 @@ def test_verdicts_are_missing_at_their_rates_and_move_no_truth() -> None:
     assert found["placebo"][2] == pytest.approx(0.2, abs=0.025)
     assert found["placebo"][1] == pytest.approx(known["success/placebo"], abs=0.04)
     for row in rows["attempt_group"]:
-        assert row["num_correct"] + row["num_incorrect"] + row["num_truncated"] == row["num_generations"]
-    assert sum(row["num_truncated"] for row in rows["attempt_group"]) > 100
+        counted = row["num_correct"] + row["num_incorrect"] + row["num_truncated"] + row["num_unscored"]
+        assert counted == row["num_generations"]
+    for kind in ("num_truncated", "num_unscored"):
+        assert sum(row[kind] for row in rows["attempt_group"]) > 100
+    found_statuses = {row["status"] for row in rows["attempt"] if row["is_correct"] is None}
+    assert found_statuses == {"truncated", "verifier_timeout"}
 
 
 def test_randomised_training_misleads_without_its_chances() -> None:

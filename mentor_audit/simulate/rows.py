@@ -14,6 +14,7 @@ Rows = dict[str, list[dict[str, Any]]]
 PROMPT_TOKENS, OUTPUT_TOKENS = 10, 20
 """Of every sample."""
 SAMPLE_FLOPS = 1e6
+STATUS = {True: "correct", False: "incorrect", None: "verifier_timeout"}
 
 
 def no_rows() -> Rows:
@@ -79,7 +80,8 @@ def attempt(
     parent: str | None = None,
     instruction: str | None = None,
 ) -> dict[str, Any]:
-    """`is_correct` None: cut at the length limit, without a verdict."""
+    """`is_correct` None: without a verdict, because it was cut at the length limit or, at odd positions, its verifier took too long."""
+    was_cut = is_correct is None and position % 2 == 0
     return {
         **unit,
         "attempt_id": attempt_id,
@@ -94,11 +96,11 @@ def attempt(
         "completion_ids": [1],
         "text_replaced": False,
         "flags": [],
-        "finish_reason": "length" if is_correct is None else "eos",
+        "finish_reason": "length" if was_cut else "eos",
         "prompt_tokens": PROMPT_TOKENS,
         "completion_tokens": OUTPUT_TOKENS,
         "is_correct": is_correct,
-        "status": "truncated" if is_correct is None else "correct" if is_correct else "incorrect",
+        "status": "truncated" if was_cut else STATUS[is_correct],
         "reward": None if is_correct is None else float(is_correct),
         "trained": False,
     }
@@ -122,8 +124,8 @@ def group(
         "num_generations": len(verdicts),
         "num_correct": verdicts.count(True),
         "num_incorrect": verdicts.count(False),
-        "num_truncated": verdicts.count(None),
-        "num_unscored": 0,
+        "num_truncated": verdicts[::2].count(None),
+        "num_unscored": verdicts[1::2].count(None),
         "zero_reward": zero,
         "zero_reward_after": zero,
         "triggered": triggered,
