@@ -13,6 +13,7 @@ from mentor_audit.report.statistics import (
     equivalence_p,
     holm,
     iqm,
+    joint_bootstrap,
     level,
     mcnemar_p,
     pass_at_k,
@@ -200,3 +201,39 @@ def test_the_common_range_ends_with_the_first_run_to_end() -> None:
     assert (found.low, found.high, found.limited_by) == (2.0, 8.0, "b")
     assert common_range({"a": np.array([0.0, 1.0]), "b": np.array([1.0, 2.0])}) is None
     assert common_range({}) is None
+
+
+def test_joint_contrasts_are_those_of_the_single_bootstrap_with_wider_intervals() -> None:
+    rng = np.random.default_rng(3)
+    solved_A_S_P = (rng.random((4, 3, 80)) < np.array([0.2, 0.3, 0.5, 0.6])[:, None, None]).astype(float)
+    cells = Cells(("a", "b", "c", "d"), (1, 2, 3), tuple(map(str, range(80))), solved_A_S_P, np.ones_like(solved_A_S_P))
+    pairs = {"first": ("b", "a"), "second": ("c", "b"), "third": ("d", "c")}
+    joint = joint_bootstrap(cells, pairs, np.random.default_rng(1))
+    whole = cluster_bootstrap(cells.of("d", "a"), difference, np.random.default_rng(1))
+    assert sum(e.value for e in joint.estimates.values()) == pytest.approx(whole.value, abs=1e-12)
+    assert joint.critical is not None and joint.critical > 2.2
+    for name, pair in pairs.items():
+        alone = cluster_bootstrap(cells.of(*pair), difference, np.random.default_rng(1))
+        assert joint.estimates[name].value == alone.value
+        assert joint.estimates[name].standard_error == pytest.approx(alone.standard_error, rel=0.05)
+        low, high = joint.simultaneous[name]
+        assert low < joint.estimates[name].low and high > joint.estimates[name].high
+
+
+def test_critical_value_of_equal_contrasts_is_students_and_of_independent_ones_sidaks() -> None:
+    rng = np.random.default_rng(5)
+    solved_A_S_P = (rng.random((6, 1, 4000)) < 0.5).astype(float)
+    cells = Cells(tuple("abcdef"), (1,), tuple(map(str, range(4000))), solved_A_S_P, np.ones_like(solved_A_S_P))
+    same = joint_bootstrap(cells, {"one": ("a", "b"), "again": ("a", "b")}, np.random.default_rng(1))
+    apart = joint_bootstrap(cells, {"one": ("a", "b"), "two": ("c", "d"), "three": ("e", "f")}, np.random.default_rng(1))
+    assert same.critical == pytest.approx(1.960, abs=0.02)
+    assert apart.critical == pytest.approx(2.388, abs=0.02)  # normal quantile of (1 + 0.95 ** (1 / 3)) / 2
+
+
+def test_joint_contrasts_without_data_are_not_known() -> None:
+    cells = Cells(
+        ("a", "b"), (1, 2), ("p",), np.array([[[1.0], [0.0]], [[0.0], [1.0]]]), np.array([[[1.0], [0.0]], [[0.0], [1.0]]])
+    )
+    joint = joint_bootstrap(cells, {"never": ("a", "b")}, np.random.default_rng(1))
+    assert joint.estimates["never"].value is None and joint.simultaneous["never"] is None and joint.critical is None
+    assert joint_bootstrap(cells, {}, np.random.default_rng(1)).estimates == {}

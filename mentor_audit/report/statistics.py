@@ -4,7 +4,7 @@ Array names carry axes: A arms, S seeds, P problems, B resamples. The unit is th
 one problem by one run resemble each other, and so do all attempts of one run.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -15,6 +15,9 @@ from mentor_audit.errors import ReportError
 
 NUM_RESAMPLES = 4000
 CONFIDENCE = 0.95
+NUM_T_DRAWS = 100_000
+COUNTS_AT_ONCE = 4_000_000
+"""Problems times resamples in memory: some 100 MB."""
 
 
 @dataclass(frozen=True)
@@ -93,30 +96,72 @@ def cluster_bootstrap(
     seeds are drawn, which makes the variance unbiased for few seeds (Rao and Wu 1988, JASA 83(401)). The interval is Student's with
     Satterthwaite's degrees of freedom, from S - 1 and P - 1: three seeds must not look like thirty.
     """
-    num_seeds, num_problems = len(cells.seeds), int((cells.denominator_A_S_P.sum(axis=(0, 1)) > 0).sum())
+    num_seeds, num_problems = len(cells.seeds), _known_problems(cells)
     if not num_seeds or not num_problems:
         return Estimate(None, None, None, None, None, None, num_seeds, num_problems)
-    value = float(statistic(_rates(cells, np.ones((1, num_seeds)), np.ones((1, len(cells.problems)))))[0])
+    value = float(statistic(_whole(cells))[0])
     if not np.isfinite(value):
         return Estimate(None, None, None, None, None, None, num_seeds, num_problems)
-    by_seeds, by_problems, by_both = (
-        _variance(cells, statistic, rng, num_resamples, seeds, problems)
+    variances = [
+        _variance(statistic(_resampled(cells, rng, num_resamples, seeds, problems)))
         for seeds, problems in ((True, False), (False, True), (True, True))
-    )
-    if num_seeds == 1:
-        variance, freedom = by_problems, float(num_problems - 1)
-    else:
-        variance = max(2 * (by_seeds + by_problems) - by_both, by_seeds, by_problems)
-        parts = by_seeds**2 / (num_seeds - 1) + by_problems**2 / max(num_problems - 1, 1)
-        freedom = (by_seeds + by_problems) ** 2 / parts if parts > 0 else float(num_problems - 1)
-    if freedom < 1:
-        return Estimate(value, None, None, None, None, None, num_seeds, num_problems)
-    error = float(np.sqrt(variance))
-    if error < 1e-12:
-        return Estimate(value, value, value, 0.0, freedom, 1.0 if abs(value) < 1e-12 else 0.0, num_seeds, num_problems)
-    reach = float(stats.t.ppf((1 + confidence) / 2, freedom)) * error
-    p = float(2 * stats.t.sf(abs(value) / error, freedom))
-    return Estimate(value, value - reach, value + reach, error, freedom, p, num_seeds, num_problems)
+    ]
+    return _estimate(value, variances, num_seeds, num_problems, confidence)
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Several contrasts from the same resamples.
+
+    estimates       name -> estimate, each with its own interval
+    simultaneous    name -> (low, high): all of these hold together with the confidence; None where a contrast has no interval
+    critical        what a standard error is multiplied with; None without two contrasts that vary
+    """
+
+    estimates: dict[str, Estimate]
+    simultaneous: dict[str, tuple[float, float] | None]
+    critical: float | None
+
+
+def joint_bootstrap(
+    cells: Cells,
+    contrasts: Mapping[str, tuple[str, str]],
+    rng: np.random.Generator,
+    num_resamples: int = NUM_RESAMPLES,
+    confidence: float = CONFIDENCE,
+) -> Joint:
+    """Every contrast `name: (plus, minus)` as `cluster_bootstrap` has it, on the seeds that all named arms have, from the same draws.
+
+    The simultaneous intervals are those of the largest |t|: its critical value is simulated from the multivariate t with the
+    correlation of the resampled contrasts and the smallest of their degrees of freedom (Westfall and Young 1993, "Resampling-Based
+    Multiple Testing"; Hothorn, Bretz and Westfall 2008, Biometrical Journal 50(3)). They are never narrower than a contrast's own.
+
+    Raises ReportError for an arm that isn't in `cells`.
+    """
+    if not contrasts:
+        return Joint({}, {}, None)
+    arms = tuple(dict.fromkeys(arm for pair in contrasts.values() for arm in pair))
+    shared = cells.of(*arms)
+    at = {arm: i for i, arm in enumerate(arms)}
+    plus_C, minus_C = (np.array([at[pair[side]] for pair in contrasts.values()]) for side in (0, 1))
+    counts = [_known_problems(shared.of(*pair)) for pair in contrasts.values()]
+    num_seeds = len(shared.seeds)
+    if not num_seeds:
+        empty = {name: Estimate(None, None, None, None, None, None, 0, 0) for name in contrasts}
+        return Joint(empty, dict.fromkeys(contrasts), None)
+    value_C = _whole(shared)[0, plus_C] - _whole(shared)[0, minus_C]
+    drawn = []
+    for seeds, problems in ((True, False), (False, True), (True, True)):
+        rates_B_A = _resampled(shared, rng, num_resamples, seeds, problems)
+        drawn.append(rates_B_A[:, plus_C] - rates_B_A[:, minus_C])
+    estimates = {
+        name: _estimate(float(value_C[c]), [_variance(d[:, c]) for d in drawn], num_seeds, counts[c], confidence)
+        if np.isfinite(value_C[c])
+        else Estimate(None, None, None, None, None, None, num_seeds, counts[c])
+        for c, name in enumerate(contrasts)
+    }
+    critical = _largest_t(list(estimates.values()), drawn[2], rng, confidence)
+    return Joint(estimates, {name: _simultaneous(e, critical) for name, e in estimates.items()}, critical)
 
 
 def upper_bound(estimate: Estimate, confidence: float = CONFIDENCE) -> float | None:
@@ -188,28 +233,89 @@ def rogan_gladen(apparent: float, sensitivity: float, specificity: float) -> flo
     return float(np.clip((apparent + specificity - 1) / (sensitivity + specificity - 1), 0.0, 1.0))
 
 
-def _variance(
-    cells: Cells, statistic: Statistic, rng: np.random.Generator, num_resamples: int, seeds: bool, problems: bool
-) -> float:
+def _estimate(value: float, variances: Sequence[float], num_seeds: int, num_problems: int, confidence: float) -> Estimate:
+    """From the variances over resampled seeds, problems, and both."""
+    by_seeds, by_problems, by_both = variances
+    if num_seeds == 1:
+        variance, freedom = by_problems, float(num_problems - 1)
+    else:
+        variance = max(2 * (by_seeds + by_problems) - by_both, by_seeds, by_problems)
+        parts = by_seeds**2 / (num_seeds - 1) + by_problems**2 / max(num_problems - 1, 1)
+        freedom = (by_seeds + by_problems) ** 2 / parts if parts > 0 else float(num_problems - 1)
+    if freedom < 1:
+        return Estimate(value, None, None, None, None, None, num_seeds, num_problems)
+    error = float(np.sqrt(variance))
+    if error < 1e-12:
+        return Estimate(value, value, value, 0.0, freedom, 1.0 if abs(value) < 1e-12 else 0.0, num_seeds, num_problems)
+    reach = float(stats.t.ppf((1 + confidence) / 2, freedom)) * error
+    p = float(2 * stats.t.sf(abs(value) / error, freedom))
+    return Estimate(value, value - reach, value + reach, error, freedom, p, num_seeds, num_problems)
+
+
+def _largest_t(estimates: Sequence[Estimate], drawn_B_C: np.ndarray, rng: np.random.Generator, confidence: float) -> float | None:
+    """The quantile of the largest |t| of the contrasts that vary; None for fewer than two."""
+    moving = [c for c, e in enumerate(estimates) if e.standard_error]
+    if len(moving) < 2:
+        return None
+    whole = drawn_B_C[:, moving][np.isfinite(drawn_B_C[:, moving]).all(axis=1)]
+    if len(whole) < 2 or (whole.std(axis=0) < 1e-12).any():
+        return None
+    size, power = np.linalg.eigh(np.corrcoef(whole, rowvar=False))
+    root = power * np.sqrt(np.clip(size, 0.0, None))
+    freedom = min(e.degrees_of_freedom for e in estimates if e.standard_error and e.degrees_of_freedom is not None)
+    normal_D_C = rng.standard_normal((NUM_T_DRAWS, len(moving))) @ root.T
+    t_D = np.abs(normal_D_C).max(axis=1) / np.sqrt(rng.chisquare(freedom, NUM_T_DRAWS) / freedom)
+    return float(np.quantile(t_D, confidence))
+
+
+def _simultaneous(estimate: Estimate, critical: float | None) -> tuple[float, float] | None:
+    if estimate.value is None or estimate.low is None or estimate.high is None or estimate.standard_error is None:
+        return None
+    reach = max((critical or 0.0) * estimate.standard_error, estimate.high - estimate.value)
+    return estimate.value - reach, estimate.value + reach
+
+
+def _known_problems(cells: Cells) -> int:
+    return int((cells.denominator_A_S_P.sum(axis=(0, 1)) > 0).sum())
+
+
+def _variance(found_B: np.ndarray) -> float:
+    known = found_B[np.isfinite(found_B)]
+    return float(known.var()) if len(known) > 1 else 0.0
+
+
+def _whole(cells: Cells) -> np.ndarray:
+    """(1, A) rates of the data as they are."""
+    return _rates(cells, np.ones((1, len(cells.seeds))), np.ones((1, len(cells.problems))))
+
+
+def _resampled(cells: Cells, rng: np.random.Generator, num_resamples: int, seeds: bool, problems: bool) -> np.ndarray:
+    """(B, A) rates, a few resamples at a time so that memory stays bounded."""
     num_seeds, num_problems = len(cells.seeds), len(cells.problems)
-    seeds_B_S, problems_B_P = np.ones((num_resamples, num_seeds)), np.ones((num_resamples, num_problems))
+    seeds_B_S = np.ones((num_resamples, num_seeds))
     if seeds and num_seeds > 1:
         seeds_B_S = _draws(rng, num_resamples, num_seeds, num_seeds - 1)
-    if problems:
-        problems_B_P = _draws(rng, num_resamples, num_problems, num_problems)
-    found = statistic(_rates(cells, seeds_B_S, problems_B_P))
-    found = found[np.isfinite(found)]
-    return float(found.var()) if len(found) > 1 else 0.0
+    if not problems:
+        return _rates(cells, seeds_B_S, np.ones((1, num_problems)))
+    chunk = max(1, COUNTS_AT_ONCE // num_problems)
+    return np.concatenate(
+        [
+            _rates(cells, part_B_S, _draws(rng, len(part_B_S), num_problems, num_problems))
+            for part_B_S in (seeds_B_S[i : i + chunk] for i in range(0, num_resamples, chunk))
+        ]
+    )
 
 
 def _rates(cells: Cells, seeds_B_S: np.ndarray, problems_B_P: np.ndarray) -> np.ndarray:
-    """(B, A) weighted rates; NaN where a resample holds nothing of an arm."""
-    rates = np.empty((len(seeds_B_S), len(cells.arms)))
-    for a in range(len(cells.arms)):
-        top = ((seeds_B_S @ cells.numerator_A_S_P[a]) * problems_B_P).sum(axis=1)
-        bottom = ((seeds_B_S @ cells.denominator_A_S_P[a]) * problems_B_P).sum(axis=1)
-        rates[:, a] = np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 0)
-    return rates
+    """(B, A) weighted rates; NaN where a resample holds nothing of an arm. `problems_B_P` may have one row for all."""
+    shape = (len(cells.arms), len(cells.seeds))
+
+    def summed(cells_A_S_P: np.ndarray) -> np.ndarray:
+        over_problems = (problems_B_P @ cells_A_S_P.reshape(shape[0] * shape[1], -1).T).reshape(-1, *shape)
+        return np.asarray((over_problems * seeds_B_S[:, None, :]).sum(axis=2))
+
+    top, bottom = summed(cells.numerator_A_S_P), summed(cells.denominator_A_S_P)
+    return np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0)
 
 
 def _draws(rng: np.random.Generator, num_resamples: int, num_units: int, num_drawn: int) -> np.ndarray:
