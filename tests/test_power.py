@@ -198,6 +198,10 @@ def test_a_pilot_that_is_too_small_says_so() -> None:
     tiny = simulate(replace(REPLAY, replays=replace(REPLAY.replays, problems=8, groups=2)))
     found = plan(SimulatedStore(tiny))
     assert found.rescue == [] and "are the least that tell how they spread" in found.missing[0]
+    alone = plan(SimulatedStore(simulate(replace(REPLAY, replays=replace(REPLAY.replays, problems=60, groups=1, follow_ups=1)))))
+    assert alone.rescue[0].components["failure"] is None and alone.rescue[0].components["response"] is None
+    assert {design.sizes["failures a problem"] for design in alone.rescue[0].designs} == {1}
+    assert len(alone.rescue[0].cautions) == 2 and "not known" in describe(alone)
     one = plan(SimulatedStore(simulate(replace(BOTH, seeds=(1,), heldout=20))))
     assert one.transfer == [] and "one seed tells nothing of others" in one.missing[-1]
     few = plan(SimulatedStore(simulate(replace(BOTH, heldout=5))))
@@ -216,7 +220,7 @@ def test_the_plan_in_words() -> None:
     assert text.startswith(
         "Suite simulated: what it takes to find a difference of 10 points with 80.0 % power, two-sided at 5.0 %."
     )
-    assert "mentor − wrong: success of one response in simulated-replay" in text
+    assert "mentor − wrong: success of one response in simulated-replay; problems are those with so many failures" in text
     assert "Cannot plan: no transfer contrast" in text
     assert "None" not in text and "nan" not in text
 

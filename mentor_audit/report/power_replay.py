@@ -9,7 +9,7 @@ from mentor_audit.report.variance import nested
 
 MIN_PROBLEMS, MIN_FAILURES = 10, 20
 """Fewer tell too little of how they spread."""
-FAILURES, RESPONSES = (1, 2, 4), (1, 2, 4, 8)
+FAILURES, RESPONSES = (1, 2, 4), (1, 2, 4)
 MOST_PROBLEMS = 1_000_000
 AGAINST = ("wrong", "resample", "resample_flops", "placebo", "retry", "scrubbed", "paraphrase")
 
@@ -49,15 +49,16 @@ def _plan(run_id: str, minus: str, both: pl.DataFrame, bought: "_Bought", goal: 
         for m in (RESPONSES if spread.response is not None else [max(1, round(responses))])
     ]
     cautions = []
+    alone = spread.num_failures == spread.num_problems
     if spread.response is None:
         cautions.append("one response a failure in the pilot: what more of them would spare is not known")
-    if spread.num_failures == spread.num_problems:
+    if alone:
         cautions.append("one failure a problem in the pilot: what more of them would spare is not known")
     pilot = spread.error(spread.num_problems, round(spread.num_failures / spread.num_problems), max(1, round(responses)))
     return ContrastPlan(
         f"mentor − {minus}",
-        f"success of one response in {run_id}",
-        deviations({"problem": spread.problem, "failure": spread.failure, "response": spread.response}),
+        f"success of one response in {run_id}; problems are those with so many failures",
+        deviations({"problem": spread.problem, "failure": None if alone else spread.failure, "response": spread.response}),
         {"problems": spread.num_problems, "failures": spread.num_failures, "responses a failure": responses},
         goal.reached(pilot, spread.num_problems - 1),
         by_price(designs),

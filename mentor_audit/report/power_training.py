@@ -15,7 +15,7 @@ from mentor_audit.report.variance import Crossed, crossed
 
 MIN_PROBLEMS = 10
 """Fewer tell too little of how they spread."""
-PROBLEMS_TIMES, SAMPLES_TIMES = (0.5, 1, 2, 4), (1, 4)
+PROBLEMS_TIMES, SAMPLES_TIMES = (1, 2, 4, 8), (1, 4)
 MOST_SEEDS = 1_000
 SAMPLING = ("rollout", "extra_sample", "mentor", "follow_up")
 
@@ -63,7 +63,7 @@ def _plan(data: Data, plus: str, minus: str, pairs: list[tuple[Curve, Curve]], b
         return f"no transfer contrast {plus} − {minus}: every cell had the same difference, and without a spread nothing can be planned"
     prices = [_run_prices(data, arm) for arm in (plus, minus)]
     designs = [
-        _design(spread, max(2, round(part * spread.num_problems)), more * samples, prices, goal)
+        _design(spread, part * spread.num_problems, more * samples, prices, goal)
         for part in PROBLEMS_TIMES
         for more in (SAMPLES_TIMES if spread.sample is not None else SAMPLES_TIMES[:1])
     ]

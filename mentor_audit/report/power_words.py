@@ -20,7 +20,7 @@ def describe(plan: PowerPlan) -> str:
 
 
 def _contrast(contrast: ContrastPlan) -> str:
-    sizes = ", ".join(f"{name} {number:g}" for name, number in contrast.pilot.items())
+    sizes = ", ".join(f"{name} {f'{number:.1f}'.removesuffix('.0')}" for name, number in contrast.pilot.items())
     spread = ", ".join(f"{name} {UNKNOWN if d is None else f'{100 * d:.1f}'}" for name, d in contrast.components.items())
     rows = [_row(design) for design in contrast.designs]
     heads = list(dict.fromkeys(name for row in rows for name in row))
