@@ -238,3 +238,35 @@ def test_expected_values_are_the_literals_of_the_tests() -> None:
     assert expected_values(function_problem("def f(x):\n", "assert f(1) == (", "f", None)) == []
     many = CodeProblem(None, tuple((str(i), str(i)) for i in range(2 * MAX_VALUES)))
     assert len(expected_values(many)) == MAX_VALUES
+
+
+PIECES = [
+    "The answer is ",
+    "2",
+    " 2",
+    "two",
+    "-",
+    "half",
+    "1/2",
+    "0.5",
+    " and ",
+    "=",
+    ".",
+    " ",
+    "$",
+    "\\boxed{",
+    "}",
+    "x",
+    "A ",
+    "4 2",
+    "42",
+    "%",
+    ", ",
+    "\n",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12), st.sampled_from(["2", "42", "1/2", "-2", "50%", "x", "4 2"]))
+def test_nothing_that_is_found_survives_scrubbing(pieces: list[str], gold: str) -> None:
+    left = scrub("".join(pieces), gold)
+    assert find_answer(left, gold) == [] and scrub(left, gold) == left

@@ -16,6 +16,7 @@ from mentor_audit.tasks.maths.extract import extract
 from mentor_audit.tasks.quantities import Quantity, quantities
 
 MARKER = "[removed]"
+MAX_PASSES = 10
 MAX_FORMULAS = 200
 """Formulas of a text that are compared by algebra; the text of more is not looked at beyond them."""
 How = Literal["number", "number in words", "text", "literal", "formula"]
@@ -112,9 +113,21 @@ def find_answer(text: str, gold: str | None, expected: Sequence[str] = (), *, sa
 
 
 def scrub(text: str, gold: str | None, expected: Sequence[str] = (), *, same: SameAnswer | None = None) -> str:
-    """The text with `MARKER` in place of every span that `find_answer` finds, and of every other number of that value."""
+    """The text with `MARKER` in place of every span that `find_answer` finds, and of every other number of that value.
+
+    What is glued together (`two2`) comes apart when a piece is removed, so it looks again, MAX_PASSES times at most.
+    """
+    for _ in range(MAX_PASSES):
+        spans = _found(text, gold, expected, same, strict=False)
+        if not spans:
+            break
+        text = _without(text, spans)
+    return text
+
+
+def _without(text: str, spans: Sequence[Span]) -> str:
     parts, last = [], 0
-    for span in _found(text, gold, expected, same, strict=False):
+    for span in spans:
         if span.end <= last:
             continue
         if span.start >= last:
