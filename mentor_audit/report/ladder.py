@@ -26,6 +26,7 @@ ISOLATES = {
     "trajectory": "the diagnosis of this failure, against one of another attempt at the problem",
     "content": "the diagnosis of this failure, against one of another problem",
     "correctness": "a true diagnosis, against a deliberately wrong one of the same form",
+    "correctness, answer removed": "the same, with the reference answer taken out of the true one",
     "leakage": "what the mentor's words add to the same ones without the answer",
     "noise floor": "the mentor's words against the same in other words: what counts as nothing",
     "failure": "having read the failure, against a hint from the problem alone",
@@ -67,3 +68,51 @@ def ladder(arms: Sequence[str], steps: Sequence[tuple[str, str]], bottom: str, e
         rungs.append(Rung(name, arm, below, "; ".join(ISOLATES[n] for n in names)))
         below, waiting = arm, []
     return rungs
+
+
+CONTRASTS = (
+    ("gain", "mentor", "vanilla"),
+    ("sampling", "resample", "vanilla"),
+    ("beyond sampling", "mentor", "resample"),
+    ("context", "retry", "resample"),
+    ("one bit", "verdict_only", "retry"),
+    ("form", "placebo", "retry"),
+    ("residual", "wrong", "placebo"),
+    ("topic", "shuffled_same", "shuffled_other"),
+    ("trajectory", "mentor", "shuffled_same"),
+    ("content", "mentor", "shuffled_other"),
+    ("correctness", "mentor", "wrong"),
+    ("correctness, answer removed", "scrubbed", "wrong"),
+    ("leakage", "mentor", "scrubbed"),
+    ("noise floor", "mentor", "paraphrase"),
+    ("failure", "mentor", "problem_hint"),
+    ("live", "mentor", "fixed_demo"),
+    ("answer alone", "mentor", "answer_only"),
+    ("beyond form", "mentor", "placebo"),
+    ("ceiling", "oracle", "mentor"),
+)
+"""(name, plus, minus) of every contrast that a report shows. See `pairs`, which fits them to the arms that there are."""
+
+
+def pairs(arms: Sequence[str], extra: str = "resample") -> list[tuple[str, str, str]]:
+    """CONTRASTS of arms that are there. `extra` stands in for resample; without `retry` the arms above it are held against `extra`.
+
+    Where both resampling arms were run, the contrasts of the other one follow, named after it.
+    """
+    there, found = set(arms), []
+    below_form = "retry" if "retry" in there else extra
+    for name, plus, minus in CONTRASTS:
+        plus, minus = (extra if arm == "resample" else arm for arm in (plus, minus))
+        minus = below_form if minus == "retry" else minus
+        if {plus, minus} <= there:
+            found.append((name, plus, minus))
+    other = next((arm for arm in ("resample", "resample_flops") if arm in there and arm != extra), None)
+    if other:
+        more = [(f"sampling, {other}", other, "vanilla"), (f"beyond sampling, {other}", "mentor", other)]
+        found += [(name, plus, minus) for name, plus, minus in more if {plus, minus} <= there]
+    return found
+
+
+def isolates(name: str) -> str:
+    """What a contrast is the effect of, in words."""
+    return ISOLATES[name] if name in ISOLATES else ISOLATES[name.partition(",")[0]]

@@ -1,0 +1,237 @@
+"""Rescue: what becomes of the same failures, of a frozen policy, under every arm.
+
+The unit is the problem: several failures of one problem resemble each other. Two outcomes: *rescued*, any response to a failure
+correct within what the arm buys (m follow-ups; the k samples of resample; vanilla has none and rescues nothing), and *success* of
+one response. A failure whose responses all lack a verdict is unknown, and left out.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from mentor_audit.report.data import Data, arm_order, make_cells
+from mentor_audit.report.ladder import BESIDE, MAIN, Rung, isolates, ladder, pairs
+from mentor_audit.report.statistics import (
+    Cells,
+    Estimate,
+    cluster_bootstrap,
+    difference,
+    equivalence_p,
+    holm,
+    joint_bootstrap,
+    level,
+    pass_at_k,
+    upper_bound,
+)
+from mentor_audit.report.transfer import MARGIN, resample_arm
+
+PRICES = ("tokens", "flops", "seconds")
+
+
+@dataclass(frozen=True)
+class RescueContrast:
+    """One arm minus another on the same failures. `rescued` and `success`: the two outcomes; `success` None where an arm has no response.
+
+    p_holm         adjusted over all contrasts of the replay; None in a decomposition
+    simultaneous   ends that hold for all steps of a decomposition together; None elsewhere
+    """
+
+    name: str
+    plus: str
+    minus: str
+    isolates: str
+    estimate: Estimate
+    success: Estimate | None
+    upper_95: float | None
+    equivalence_p: float | None
+    p_holm: float | None = None
+    simultaneous: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One replay run.
+
+    arms            a row an arm: counts, rescue_rate, success, prices a failure, what a rescue cost
+    contrasts       on the outcome rescued, by the names of ladder.CONTRASTS
+    decomposition   steps that add up from vanilla to mentor; `trajectory` those from placebo to mentor by the shuffled arms
+    equal_sampling  how many independent samples rescue as many; None without mentor and resample
+    """
+
+    run_id: str
+    seed: int
+    bank: str | None
+    policy: str
+    mentor: str
+    mentor_accuracy: float | None
+    num_problems: int
+    num_failures: int
+    arms: list[dict[str, Any]] = field(default_factory=list)
+    contrasts: list[RescueContrast] = field(default_factory=list)
+    decomposition: list[RescueContrast] = field(default_factory=list)
+    trajectory: list[RescueContrast] = field(default_factory=list)
+    equal_sampling: dict[str, Any] | None = None
+
+    def contrast(self, name: str) -> RescueContrast | None:
+        return next((c for c in self.contrasts if c.name == name), None)
+
+
+def replays(data: Data, unit: str, seed: int) -> list[Replay]:
+    """Every replay of the suite, in the order of their run ids. `unit` decides which resampling arm is the matched one."""
+    frame = data.frames["replay"]
+    runs = {run["run_id"]: run for run in data.runs if run["arm"] == "replay"}
+    return [_replay(runs[run_id], frame.filter(pl.col("run_id") == run_id), unit, seed) for run_id in sorted(runs)]
+
+
+def _replay(run: dict[str, Any], frame: pl.DataFrame, unit: str, seed: int) -> Replay:
+    frame = frame.with_columns(
+        (pl.col("correct") > 0).cast(pl.Float64).alias("rescued"),
+        ((pl.col("responses") == 0) | (pl.col("scored") > 0)).cast(pl.Float64).alias("known"),
+    )
+    rescued, success = _cells(frame, run["seed"], "rescued", "known"), _cells(frame, run["seed"], "correct", "scored")
+    config = json.loads(run["config"])
+    mentor = config.get("mentor") or {}
+    extra = resample_arm(list(rescued.arms), unit)
+    groups = frame["source_group_id"].to_list()
+    return Replay(
+        run_id=run["run_id"],
+        seed=run["seed"],
+        bank=next((group.rpartition(".l")[0] for group in groups), None),
+        policy=run["learner"],
+        mentor=run["mentor"],
+        mentor_accuracy=mentor.get("accuracy") if mentor.get("kind") == "scripted" else None,
+        num_problems=frame["problem_id"].n_unique(),
+        num_failures=frame["source_group_id"].n_unique(),
+        arms=_arms(frame, rescued, success, seed),
+        contrasts=_contrasts(rescued, success, extra, seed),
+        decomposition=_steps(ladder(rescued.arms, MAIN, "vanilla", extra), rescued, success, seed),
+        trajectory=_steps(ladder(rescued.arms, BESIDE, "placebo", extra), rescued, success, seed),
+        equal_sampling=_equal_sampling(frame, extra),
+    )
+
+
+def _cells(frame: pl.DataFrame, seed: int, numerator: str, denominator: str) -> Cells:
+    """Sums by arm and problem."""
+    sums = (
+        frame.group_by("arm", "problem_id").agg(pl.col(numerator, denominator).sum())
+        if numerator != "rescued"
+        else (
+            frame.with_columns((pl.col("rescued") * pl.col("known")).alias("rescued"))
+            .group_by("arm", "problem_id")
+            .agg(pl.col("rescued", "known").sum())
+        )
+    )
+    rows = sums.select("arm", "problem_id", numerator, denominator).iter_rows()
+    return make_cells([(arm, seed, problem, float(top), float(bottom)) for arm, problem, top, bottom in rows if bottom])
+
+
+def _arms(frame: pl.DataFrame, rescued: Cells, success: Cells, seed: int) -> list[dict[str, Any]]:
+    found = []
+    for arm in sorted(frame["arm"].unique().to_list(), key=arm_order):
+        mine = frame.filter(pl.col("arm") == arm)
+        prices = {f"{name}_a_failure": _mean(mine[name]) for name in PRICES}
+        num_rescued = int(mine["rescued"].sum())
+        found.append(
+            {
+                "arm": arm,
+                "problems": mine["problem_id"].n_unique(),
+                "failures": mine.height,
+                "unknown": int((1 - mine["known"]).sum()),
+                "unanswered": int((mine["responses"] == 0).sum()) if arm != "vanilla" else 0,
+                "rescued": num_rescued,
+                "responses": int(mine["responses"].sum()),
+                "scored": int(mine["scored"].sum()),
+                "correct": int(mine["correct"].sum()),
+                "rescue_rate": _estimate(rescued, (arm,), [seed, 20]),
+                "success": _estimate(success, (arm,), [seed, 21]),
+                "rescue_rate_unknown_as_failed": num_rescued / mine.height,
+                **prices,
+                **{f"{name}_a_rescue": _ratio(mine[name], num_rescued) for name in PRICES},
+            }
+        )
+    return found
+
+
+def _contrasts(rescued: Cells, success: Cells, extra: str, seed: int) -> list[RescueContrast]:
+    found = [
+        _contrast(Rung(name, plus, minus, isolates(name)), rescued, success, seed)
+        for name, plus, minus in pairs(rescued.arms, extra)
+    ]
+    adjusted = holm([c.estimate.p for c in found])
+    return [replace(contrast, p_holm=p) for contrast, p in zip(found, adjusted, strict=True)]
+
+
+def _contrast(rung: Rung, rescued: Cells, success: Cells, seed: int) -> RescueContrast:
+    pair = (rung.plus, rung.minus)
+    estimate = _estimate(rescued, pair, [seed, 20])
+    apart = _estimate(success, pair, [seed, 21]) if set(pair) <= set(success.arms) else None
+    return RescueContrast(*vars(rung).values(), estimate, apart, upper_bound(estimate), equivalence_p(estimate, MARGIN))
+
+
+def _steps(rungs: Sequence[Rung], rescued: Cells, success: Cells, seed: int) -> list[RescueContrast]:
+    """All from the same resamples, with simultaneous intervals."""
+    joint = joint_bootstrap(rescued, {rung.name: (rung.plus, rung.minus) for rung in rungs}, np.random.default_rng([seed, 22]))
+    found = []
+    for rung in rungs:
+        estimate = joint.estimates[rung.name]
+        apart = _estimate(success, (rung.plus, rung.minus), [seed, 21]) if {rung.plus, rung.minus} <= set(success.arms) else None
+        found.append(
+            RescueContrast(
+                *vars(rung).values(),
+                estimate,
+                apart,
+                upper_bound(estimate),
+                equivalence_p(estimate, MARGIN),
+                simultaneous=joint.simultaneous[rung.name],
+            )
+        )
+    return found
+
+
+def _estimate(cells: Cells, arms: tuple[str, ...], seed: list[int]) -> Estimate:
+    if not set(arms) <= set(cells.arms):
+        return Estimate(None, None, None, None, None, None, 0, 0)
+    return cluster_bootstrap(cells.of(*arms), difference if len(arms) == 2 else level, np.random.default_rng(seed))
+
+
+def _equal_sampling(frame: pl.DataFrame, extra: str) -> dict[str, Any] | None:
+    """The least number k of independent samples that rescue as many of the failures as the mentor arm does, and its price.
+
+    Of the failures' own extra samples, without a model: the chance that one of k is correct is 1 - C(n-c, k) / C(n, k) with n scored
+    and c correct ones (Chen et al. 2021), averaged over failures, for k up to the least n. None with a reason beyond that.
+    """
+    mentor, sampled = (frame.filter((pl.col("arm") == arm) & (pl.col("known") > 0)) for arm in ("mentor", extra))
+    sampled = sampled.filter(pl.col("scored") > 0)
+    if mentor.is_empty() or sampled.is_empty():
+        return None
+    target, most = float(mentor["rescued"].mean()), int(sampled["scored"].min())  # type: ignore[arg-type]
+    counts = list(zip(sampled["scored"].to_list(), sampled["correct"].to_list(), strict=True))
+    by_k = {k: float(np.mean([pass_at_k(n, c, k) for n, c in counts])) for k in range(1, most + 1)}
+    enough = next((k for k, rate in by_k.items() if rate >= target), None)
+    price = {name: _ratio(sampled[name], int(sampled["responses"].sum())) for name in PRICES}
+    times = {
+        name: None if enough is None or price[name] is None or not (paid := _mean(mentor[name])) else enough * price[name] / paid
+        for name in PRICES
+    }
+    reached = f"{most} samples rescue {100 * by_k[most]:.1f} %, the mentor arm {100 * target:.1f} %"
+    return {
+        "arm": extra,
+        "mentor_rescue_rate": target,
+        "samples": enough,
+        "times_the_mentors_price": times,
+        "rescue_rate_by_samples": [{"samples": k, "rate": rate} for k, rate in by_k.items()],
+        "reason": None if enough is not None else f"not within the samples that were drawn: {reached}",
+    }
+
+
+def _mean(column: pl.Series) -> float | None:
+    """None when any is not known."""
+    return None if column.null_count() or column.is_empty() else float(column.mean())  # type: ignore[arg-type]
+
+
+def _ratio(column: pl.Series, number: int) -> float | None:
+    return None if column.null_count() or not number else float(column.sum()) / number
