@@ -15,7 +15,7 @@ FORMS = {
     "chain": "So it is ${a} {tex} {b} + 1 = {c} + 1 = {d}$ now.",
     "words": "When we take {a} and {b} we get {c}.",
 }
-"""The step checker does not read `words`, and takes a false `chain` for a running total."""
+"""The step checker does not read `words`, and takes some false `chain`s for running totals."""
 IDLE = ["Let us look at what is asked.", "Now we come to the next part.", "Nothing else is left to count."]
 
 
