@@ -14,6 +14,7 @@ from mentor_audit.report.curves import Curve, band
 from mentor_audit.report.data import load, queries
 from mentor_audit.report.equal_sampling import equal_sampling
 from mentor_audit.report.health import health
+from mentor_audit.report.ladder import BESIDE, MAIN, ladder
 from mentor_audit.report.matching import CommonRange, matched_points
 from mentor_audit.report.transfer import Transfer, compare
 from mentor_audit.report.variance import interval
@@ -281,3 +282,59 @@ def test_runs_that_train_nothing_are_neither_compared_nor_left_out() -> None:
     found = compare(load(SimulatedStore(rows), None, None), "flops", 0)
     assert found.left_out == {"simulated-randomised-s1": "each of its groups drew its own arm, so its policy stands for none"}
     assert {row["arm"] for row in found.arms} == set(BOTH.gain)
+
+
+# --- taking a gain apart
+
+
+@pytest.mark.parametrize(
+    ("arms", "steps"),
+    [
+        (
+            "vanilla resample retry placebo wrong scrubbed mentor",
+            "sampling: resample - vanilla; context: retry - resample; form: placebo - retry; residual: wrong - placebo; "
+            "correctness: scrubbed - wrong; leakage: mentor - scrubbed",
+        ),
+        ("vanilla placebo wrong mentor", "sampling and form: placebo - vanilla; residual: wrong - placebo; correctness: mentor - wrong"),
+        ("vanilla resample scrubbed mentor", "sampling: resample - vanilla; form, residual and correctness: scrubbed - resample; leakage: mentor - scrubbed"),
+        ("vanilla mentor", "sampling, form, residual and correctness: mentor - vanilla"),
+        ("resample mentor", ""),
+        ("vanilla wrong", ""),
+    ],
+)  # fmt: skip
+def test_the_ladder_merges_what_was_not_run(arms: str, steps: str) -> None:
+    rungs = ladder(arms.split(), MAIN, "vanilla")
+    assert "; ".join(f"{r.name}: {r.plus} - {r.minus}" for r in rungs) == steps
+
+
+def test_the_ladder_beside_and_another_arm_of_samples() -> None:
+    rungs = ladder(("placebo", "shuffled_other", "shuffled_same", "mentor"), BESIDE, "placebo")
+    assert [(r.name, r.plus, r.minus) for r in rungs] == [
+        ("residual", "shuffled_other", "placebo"),
+        ("topic", "shuffled_same", "shuffled_other"),
+        ("trajectory", "mentor", "shuffled_same"),
+    ]
+    first, *_ = ladder(("vanilla", "resample", "resample_flops", "mentor"), MAIN, "vanilla", extra="resample_flops")
+    assert (first.name, first.plus) == ("sampling", "resample_flops")
+
+
+def test_steps_add_up_and_their_simultaneous_intervals_are_wider() -> None:
+    gain = {**BOTH.gain, "scrubbed": 0.5, "shuffled_same": 0.3, "paraphrase": 0.55}
+    found = compared(replace(BOTH, gain=gain, heldout=30))
+    for steps, bottom in ((found.decomposition, "vanilla"), (found.trajectory, "placebo")):
+        rates = {row["arm"]: row["accuracy"].value for row in found.arms}
+        assert sum(step.estimate.value for step in steps) == pytest.approx(rates["mentor"] - rates[bottom])
+        for step in steps:
+            low, high = step.simultaneous
+            assert low < step.estimate.low < step.estimate.value < step.estimate.high < high, step.name
+    names = [contrast.name for contrast in found.contrasts]
+    assert {"context", "form", "topic", "trajectory", "correctness", "leakage", "noise floor"} <= set(names)
+    assert all(contrast.simultaneous is None for contrast in found.contrasts)
+
+
+def test_steps_stand_on_the_seeds_that_all_their_arms_have() -> None:
+    rows = simulate(replace(BOTH, heldout=10))
+    rows["run"] = [r for r in rows["run"] if (r["arm"], r["seed"]) != ("wrong", 5)]
+    found = compare(load(SimulatedStore(rows), None, None), "flops", 0)
+    assert {step.estimate.num_seeds for step in found.decomposition} == {4}
+    assert found.contrast("gain").estimate.num_seeds == 5

@@ -1,7 +1,7 @@
 """Transfer: held-out accuracy without any instruction, arms compared at equal training compute.
 
-Owns the matched budget, the contrasts between arms and their intervals. Curves are curves.py's part; what follows from the comparison is
-verdict.py's.
+Owns the matched budget and what is read at it. Curves are curves.py's part, differences between arms contrasts.py's; what follows from them
+is verdict.py's.
 """
 
 from dataclasses import dataclass, field
@@ -10,63 +10,27 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from mentor_audit.report.contrasts import MARGIN, Contrast, contrasts_of, estimate_of, steps_of
 from mentor_audit.report.curves import Curve, Point, band, curves_of, mean_curve, no_overlap, share, weighted
 from mentor_audit.report.data import Data, make_cells
 from mentor_audit.report.equal_sampling import equal_sampling
+from mentor_audit.report.ladder import BESIDE, MAIN, ladder
 from mentor_audit.report.matching import CommonRange, at_budget, common_range, matched_points, over_range, widest_gap
 from mentor_audit.report.statistics import (
     Cells,
-    Estimate,
-    cluster_bootstrap,
-    difference,
-    equivalence_p,
-    holm,
     iqm,
-    level,
     mcnemar_p,
     pass_at_k,
     probability_of_improvement,
-    upper_bound,
 )
-
-MARGIN = 0.05
-"""Accuracies that differ by less count as equal: 5 points."""
-RUNGS = (("resample", "sampling"), ("retry", "context"), ("placebo", "form"), ("wrong", "specificity"), ("mentor", "correctness"))
-"""Arms in the order in which each adds one thing to the one before; `retry` is skipped where it wasn't run."""
-ISOLATES = {
-    "gain": "everything that the mentor arm adds",
-    "sampling": "extra samples of the same price, no instruction",
-    "beyond sampling": "what an instruction adds to its price spent on samples",
-    "context": "seeing the failed attempt, without feedback",
-    "one bit": "being told only that it was wrong",
-    "form": "a generic instruction of the same length",
-    "specificity": "a specific diagnosis that is wrong, against a generic instruction",
-    "content": "the diagnosis of this failure, against one of another problem",
-    "correctness": "a true diagnosis, against a deliberately wrong one of the same form",
-    "beyond form": "a diagnosis, against a generic instruction of the same length",
-    "ceiling": "what a perfect diagnosis would add to the mentor's",
-}
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """One arm minus another at the matched budget. `p_holm` is adjusted over all contrasts of the report."""
-
-    name: str
-    plus: str
-    minus: str
-    isolates: str
-    estimate: Estimate
-    area: Estimate
-    upper_95: float | None
-    equivalence_p: float | None
-    p_holm: float | None = None
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """`budget` None: nothing can be compared, `refusal` says why. `decomposition` adds up to the gain, from vanilla to mentor.
+    """`budget` None: nothing can be compared, `refusal` says why.
 
+    decomposition    steps that add up from vanilla to mentor, on the seeds that all of their arms have
+    trajectory       steps that add up from placebo to mentor by the shuffled arms; empty without them
     bands            arm -> points of its mean curve with a pointwise 95 % band, see curves.band
     matched          arm, fraction of the common range, compute, accuracy
     equal_sampling   see equal_sampling.equal_sampling; None without the arms for it
@@ -87,6 +51,7 @@ class Transfer:
     bands: dict[str, list[Point]] = field(default_factory=dict)
     matched: list[dict[str, Any]] = field(default_factory=list)
     equal_sampling: dict[str, Any] | None = None
+    trajectory: list[Contrast] = field(default_factory=list)
 
     def contrast(self, name: str) -> Contrast | None:
         return next((c for c in self.contrasts if c.name == name), None)
@@ -110,7 +75,8 @@ def compare(data: Data, unit: str, seed: int) -> Transfer:
     at = {c.run_id: at_budget(c.compute_E, budget) for c in curves}
     over = {c.run_id: over_range(c.compute_E, common.low, common.high) for c in curves}
     end, area = _cells(curves, problems, at), _cells(curves, problems, over)
-    decomposition, contrasts = _contrasts(end, area, unit, seed)
+    extra = resample_arm(end.arms, unit)
+    beside = ladder(end.arms, BESIDE, "placebo") if {"shuffled_other", "shuffled_same"} & set(end.arms) else []
     return Transfer(
         unit,
         curves,
@@ -120,13 +86,14 @@ def compare(data: Data, unit: str, seed: int) -> Transfer:
         budget,
         None,
         _arms(curves, problems, end, area, at, budget, seed),
-        decomposition,
-        contrasts,
+        steps_of(ladder(end.arms, MAIN, "vanilla", extra), end, area, seed),
+        contrasts_of(end, area, extra, seed),
         _pass_at_k(curves, problems, at, seed),
         _pairs(data, curves, budget, unit),
         _bands(curves),
         _matched(curves, problems, common, seed),
-        equal_sampling(curves, resample_arm(end.arms, unit), budget, seed),
+        equal_sampling(curves, extra, budget, seed),
+        steps_of(beside, end, area, seed),
     )
 
 
@@ -146,7 +113,7 @@ def _matched(curves: list[Curve], problems: list[str], common: CommonRange, seed
     for fraction, compute in matched_points(common).items():
         cells = _cells(curves, problems, {c.run_id: at_budget(c.compute_E, compute) for c in curves})
         found += [
-            {"arm": arm, "fraction": fraction, "compute": compute, "accuracy": _estimate(cells, (arm,), [seed, 1])}
+            {"arm": arm, "fraction": fraction, "compute": compute, "accuracy": estimate_of(cells, (arm,), [seed, 1])}
             for arm in cells.arms
         ]
     return found
@@ -159,66 +126,6 @@ def _cells(curves: list[Curve], problems: list[str], weights: dict[str, np.ndarr
         y_P = curve.at(weights[curve.run_id])
         rows += [(curve.arm, curve.seed, p, float(y), 1.0) for p, y in zip(problems, y_P, strict=True) if np.isfinite(y)]
     return make_cells(rows)
-
-
-def _contrasts(end: Cells, area: Cells, unit: str, seed: int) -> tuple[list[Contrast], list[Contrast]]:
-    """(the rungs from vanilla to mentor, every contrast of the arms that are there), Holm-adjusted together."""
-    arms = end.arms
-    extra = resample_arm(arms, unit)
-    below_form = "retry" if "retry" in arms else extra
-    other = next((arm for arm in ("resample", "resample_flops") if arm in arms and arm != extra), None)
-    wanted = [
-        ("gain", "mentor", "vanilla"),
-        ("sampling", extra, "vanilla"),
-        ("beyond sampling", "mentor", extra),
-        ("context", "retry", extra),
-        ("one bit", "verdict_only", below_form),
-        ("form", "placebo", below_form),
-        ("specificity", "wrong", "placebo"),
-        ("content", "mentor", "shuffled_other"),
-        ("correctness", "mentor", "wrong"),
-        ("beyond form", "mentor", "placebo"),
-        ("ceiling", "oracle", "mentor"),
-    ]
-    if other:
-        wanted += [(f"sampling, {other}", other, "vanilla"), (f"beyond sampling, {other}", "mentor", other)]
-    contrasts = [
-        _contrast(name, plus, minus, ISOLATES[name.partition(",")[0]], end, area, seed)
-        for name, plus, minus in wanted
-        if plus in arms and minus in arms
-    ]
-    adjusted = holm([c.estimate.p for c in contrasts])
-    contrasts = [Contrast(**{**vars(contrast), "p_holm": p}) for contrast, p in zip(contrasts, adjusted, strict=True)]
-    return _rungs(end, area, extra, seed), contrasts
-
-
-def _rungs(end: Cells, area: Cells, extra: str, seed: int) -> list[Contrast]:
-    """Steps that add up from vanilla to mentor; where an arm wasn't run, its step is part of the next one's."""
-    if "vanilla" not in end.arms or "mentor" not in end.arms:
-        return []
-    rungs, below, waiting = [], "vanilla", []
-    for arm, adds in RUNGS:
-        arm = extra if arm == "resample" else arm
-        if arm not in end.arms:
-            waiting += [] if adds == "context" else [adds]
-            continue
-        names = [*waiting, adds]
-        name = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-        rungs.append(_contrast(name, arm, below, "; ".join(ISOLATES[n] for n in names), end, area, seed))
-        below, waiting = arm, []
-    return rungs
-
-
-def _contrast(name: str, plus: str, minus: str, isolates: str, end: Cells, area: Cells, seed: int) -> Contrast:
-    estimate, curve = _estimate(end, (plus, minus), [seed, 1]), _estimate(area, (plus, minus), [seed, 2])
-    return Contrast(name, plus, minus, isolates, estimate, curve, upper_bound(estimate), equivalence_p(estimate, MARGIN))
-
-
-def _estimate(cells: Cells, arms: tuple[str, ...], seed: list[int]) -> Estimate:
-    """The rate of one arm, or the difference of two; unknown where an arm has no verdict that it takes."""
-    if not set(arms) <= set(cells.arms):
-        return Estimate(None, None, None, None, None, None, 0, 0)
-    return cluster_bootstrap(cells.of(*arms), difference if len(arms) == 2 else level, np.random.default_rng(seed))
 
 
 def _arms(
@@ -235,8 +142,8 @@ def _arms(
             {
                 "arm": arm,
                 "seeds": [c.seed for c in mine],
-                "accuracy": _estimate(end, (arm,), [seed, 1]),
-                "area": _estimate(area, (arm,), [seed, 2]),
+                "accuracy": estimate_of(end, (arm,), [seed, 1]),
+                "area": estimate_of(area, (arm,), [seed, 2]),
                 "by_seed": by_seed[arm],
                 "iqm": iqm(list(by_seed[arm].values())),
                 "mentor_beats_it": probability_of_improvement(list(by_seed["mentor"].values()), list(by_seed[arm].values()))
@@ -266,7 +173,7 @@ def _pass_at_k(curves: list[Curve], problems: list[str], at: dict[str, np.ndarra
             y_P = weighted(at[curve.run_id], y.reshape(curve.scored_E_P.shape))
             rows += [(curve.arm, curve.seed, p, float(v), 1.0) for p, v in zip(problems, y_P, strict=True) if np.isfinite(v)]
         cells = make_cells(rows)
-        found += [{"arm": arm, "k": k, "pass": _estimate(cells, (arm,), [seed, 3])} for arm in cells.arms]
+        found += [{"arm": arm, "k": k, "pass": estimate_of(cells, (arm,), [seed, 3])} for arm in cells.arms]
     return found
 
 
@@ -315,4 +222,4 @@ def _mean(values: np.ndarray) -> float | None:
     return float(known.mean()) if len(known) else None
 
 
-__all__ = ["Contrast", "Curve", "Transfer", "compare", "curves_of", "mean_curve", "resample_arm"]
+__all__ = ["MARGIN", "Contrast", "Curve", "Transfer", "compare", "curves_of", "mean_curve", "resample_arm"]
