@@ -14,12 +14,14 @@ SELECT
 FROM (SELECT DISTINCT run_id, launch, step, mode FROM train_step_raw) t;
 
 -- What the views leave out: units that are not whole, and superseded ones. Every unit with a row of any other table has one in
--- attempt_group or cost, which are committed before or with it. Most stores have none, and then the views need not look: see reader.py.
+-- attempt_group or cost, which are committed before or with it; a unit of an audit by program has neither. Most stores have none, and then the views need not look: see reader.py.
 CREATE TEMP TABLE hidden_unit AS
 SELECT a.run_id, a.launch, a.step, a.mode, u.run_id IS NOT NULL AS whole, coalesce(u.superseded, false) AS superseded
 FROM (
     SELECT DISTINCT run_id, launch, step, mode FROM attempt_group_raw
     UNION SELECT DISTINCT run_id, launch, step, mode FROM cost_raw
+    UNION SELECT DISTINCT run_id, launch, step, mode FROM diagnosis_audit_raw WHERE mode = 'audit'
+    UNION SELECT DISTINCT run_id, launch, step, mode FROM leak_audit_raw WHERE mode = 'audit'
     UNION SELECT run_id, launch, step, mode FROM unit
 ) a
 LEFT JOIN unit u USING (run_id, launch, step, mode)

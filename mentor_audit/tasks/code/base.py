@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from mentor_audit.protocols import Prompt, TaskProblem, Verdict
 from mentor_audit.records import Problem
 from mentor_audit.tasks.canaries import Canary
+from mentor_audit.tasks.code.expected import expected_values
 from mentor_audit.tasks.code.extract import extract_code, function_program, preamble
 from mentor_audit.tasks.identity import fingerprint, problem_id
 from mentor_audit.tasks.prompting import VERDICT_ONLY, instructed_prompt, make_prompt, placebo
@@ -96,6 +97,10 @@ class SandboxedTask:
                 wrong = f"def {data.tests.entry_point}(*arguments, **keywords):\n    return {KNOWN_WRONG!r}\n"
             found.append(Canary(problem, _fenced(wrong), False))
         return found
+
+    def expected_answers(self, problem: TaskProblem) -> list[str]:
+        """What the tests expect, as literals: an instruction that says one of them gives the answer away."""
+        return expected_values(problem.data)
 
     def instructed_prompt(self, problem: TaskProblem, instruction: str, shown_attempt: str | None) -> Prompt:
         return instructed_prompt(problem.prompt, instruction, shown_attempt)
