@@ -13,21 +13,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from mentor_audit.report.contrasts import MARGIN, estimate_of
 from mentor_audit.report.data import Data, arm_order, make_cells
 from mentor_audit.report.ladder import BESIDE, MAIN, Rung, isolates, ladder, pairs
-from mentor_audit.report.statistics import (
-    Cells,
-    Estimate,
-    cluster_bootstrap,
-    difference,
-    equivalence_p,
-    holm,
-    joint_bootstrap,
-    level,
-    pass_at_k,
-    upper_bound,
-)
-from mentor_audit.report.transfer import MARGIN, resample_arm
+from mentor_audit.report.statistics import Cells, Estimate, equivalence_p, holm, joint_bootstrap, pass_at_k, upper_bound
+from mentor_audit.report.transfer import resample_arm
 
 PRICES = ("tokens", "flops", "seconds")
 
@@ -146,8 +136,8 @@ def _arms(frame: pl.DataFrame, rescued: Cells, success: Cells, seed: int) -> lis
                 "responses": int(mine["responses"].sum()),
                 "scored": int(mine["scored"].sum()),
                 "correct": int(mine["correct"].sum()),
-                "rescue_rate": _estimate(rescued, (arm,), [seed, 20]),
-                "success": _estimate(success, (arm,), [seed, 21]),
+                "rescue_rate": estimate_of(rescued, (arm,), [seed, 20]),
+                "success": estimate_of(success, (arm,), [seed, 21]),
                 "rescue_rate_unknown_as_failed": num_rescued / mine.height,
                 **prices,
                 **{f"{name}_a_rescue": _ratio(mine[name], num_rescued) for name in PRICES},
@@ -167,9 +157,9 @@ def _contrasts(rescued: Cells, success: Cells, extra: str, seed: int) -> list[Re
 
 def _contrast(rung: Rung, rescued: Cells, success: Cells, seed: int) -> RescueContrast:
     pair = (rung.plus, rung.minus)
-    estimate = _estimate(rescued, pair, [seed, 20])
-    apart = _estimate(success, pair, [seed, 21]) if set(pair) <= set(success.arms) else None
-    return RescueContrast(*vars(rung).values(), estimate, apart, upper_bound(estimate), equivalence_p(estimate, MARGIN))
+    estimate = estimate_of(rescued, pair, [seed, 20])
+    apart = estimate_of(success, pair, [seed, 21]) if set(pair) <= set(success.arms) else None
+    return _made(rung, estimate, apart)
 
 
 def _steps(rungs: Sequence[Rung], rescued: Cells, success: Cells, seed: int) -> list[RescueContrast]:
@@ -177,25 +167,16 @@ def _steps(rungs: Sequence[Rung], rescued: Cells, success: Cells, seed: int) -> 
     joint = joint_bootstrap(rescued, {rung.name: (rung.plus, rung.minus) for rung in rungs}, np.random.default_rng([seed, 22]))
     found = []
     for rung in rungs:
-        estimate = joint.estimates[rung.name]
-        apart = _estimate(success, (rung.plus, rung.minus), [seed, 21]) if {rung.plus, rung.minus} <= set(success.arms) else None
-        found.append(
-            RescueContrast(
-                *vars(rung).values(),
-                estimate,
-                apart,
-                upper_bound(estimate),
-                equivalence_p(estimate, MARGIN),
-                simultaneous=joint.simultaneous[rung.name],
-            )
+        apart = (
+            estimate_of(success, (rung.plus, rung.minus), [seed, 21]) if {rung.plus, rung.minus} <= set(success.arms) else None
         )
+        found.append(replace(_made(rung, joint.estimates[rung.name], apart), simultaneous=joint.simultaneous[rung.name]))
     return found
 
 
-def _estimate(cells: Cells, arms: tuple[str, ...], seed: list[int]) -> Estimate:
-    if not set(arms) <= set(cells.arms):
-        return Estimate(None, None, None, None, None, None, 0, 0)
-    return cluster_bootstrap(cells.of(*arms), difference if len(arms) == 2 else level, np.random.default_rng(seed))
+def _made(rung: Rung, estimate: Estimate, success: Estimate | None) -> RescueContrast:
+    upper, equivalent = upper_bound(estimate), equivalence_p(estimate, MARGIN)
+    return RescueContrast(rung.name, rung.plus, rung.minus, rung.isolates, estimate, success, upper, equivalent)
 
 
 def _equal_sampling(frame: pl.DataFrame, extra: str) -> dict[str, Any] | None:
@@ -213,10 +194,7 @@ def _equal_sampling(frame: pl.DataFrame, extra: str) -> dict[str, Any] | None:
     by_k = {k: float(np.mean([pass_at_k(n, c, k) for n, c in counts])) for k in range(1, most + 1)}
     enough = next((k for k, rate in by_k.items() if rate >= target), None)
     price = {name: _ratio(sampled[name], int(sampled["responses"].sum())) for name in PRICES}
-    times = {
-        name: None if enough is None or price[name] is None or not (paid := _mean(mentor[name])) else enough * price[name] / paid
-        for name in PRICES
-    }
+    times = {name: _times(enough, price[name], _mean(mentor[name])) for name in PRICES}
     reached = f"{most} samples rescue {100 * by_k[most]:.1f} %, the mentor arm {100 * target:.1f} %"
     return {
         "arm": extra,
@@ -226,6 +204,10 @@ def _equal_sampling(frame: pl.DataFrame, extra: str) -> dict[str, Any] | None:
         "rescue_rate_by_samples": [{"samples": k, "rate": rate} for k, rate in by_k.items()],
         "reason": None if enough is not None else f"not within the samples that were drawn: {reached}",
     }
+
+
+def _times(samples: int | None, price: float | None, paid: float | None) -> float | None:
+    return None if samples is None or price is None or not paid else samples * price / paid
 
 
 def _mean(column: pl.Series) -> float | None:
