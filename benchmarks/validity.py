@@ -19,9 +19,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from naive import ANALYSES
 from validity_tables import tables
 
+from mentor_audit.report.contrasts import MARGIN, Contrast
 from mentor_audit.report.data import load
+from mentor_audit.report.replay import RescueContrast, replays
 from mentor_audit.report.settings import data_caveats
-from mentor_audit.report.transfer import MARGIN, Contrast, compare
+from mentor_audit.report.statistics import Estimate
+from mentor_audit.report.transfer import compare
 from mentor_audit.report.verdict import decide
 from mentor_audit.simulate import SimulatedStore, simulate, truth
 from mentor_audit.simulate.worlds import WORLDS
@@ -65,15 +68,22 @@ def judge(name: str, seed: int) -> dict[str, Any]:
     """
     rows, known = simulate(WORLDS[name], 100_000 * list(WORLDS).index(name) + seed), _truth(name)
     data = load(SimulatedStore(rows), None, None)
-    transfer = compare(data, "flops", seed)
-    verdict = decide(transfer, data_caveats(data))
+    parts = {}
+    if WORLDS[name].gain:
+        transfer = compare(data, "flops", seed)
+        said = [(c, c.estimate) for c in (*transfer.contrasts, *transfer.decomposition)]
+        code = decide(transfer, data_caveats(data)).code
+        parts["transfer"] = {**_verdict("transfer", code, known), **_intervals("transfer", said, transfer.decomposition, known)}
+    for replay in replays(data, "flops", seed):
+        contrasts = (*replay.contrasts, *replay.decomposition, *replay.trajectory)
+        parts["rescue"] = _intervals("rescue", [(c, c.estimate) for c in contrasts], replay.decomposition, known)
+        parts["success"] = _intervals("success", [(c, c.success) for c in contrasts if c.success], [], known)
     naive = {}
     for analysis in ANALYSES:
         if name in analysis.worlds:
             estimate, p = analysis.run(rows)
             true = known[analysis.estimates]
             naive[analysis.name] = {"error": estimate - true, "false": p < 0.05 if abs(true) < 1e-9 else None}
-    parts = {"transfer": _part("transfer", verdict.code, transfer.contrasts, transfer.decomposition, known)}
     return {"world": name, "seed": seed, "parts": parts, "naive": naive}
 
 
@@ -83,24 +93,29 @@ def is_false(code: str, outcome: str, known: dict[str, float]) -> bool:
     return any(held[pair] <= 1e-9 if claim == ABOVE else held[pair] >= MARGIN for pair, claim in CLAIMS[code].items())
 
 
-def _part(
-    outcome: str, code: str, contrasts: Sequence[Contrast], steps: Sequence[Contrast], known: dict[str, float]
-) -> dict[str, Any]:
-    """code; false: see is_false; right: it is the one that the truth deserves; contrasts: pair -> true, value, low, high;
+def _verdict(outcome: str, code: str, known: dict[str, float]) -> dict[str, Any]:
+    """`right`: it is the one that the truth deserves."""
+    return {"code": code, "false": is_false(code, outcome, known), "right": code == right_code(outcome, known)}
 
-    joint: do the simultaneous intervals of a decomposition hold all of its true steps? None without such intervals.
+
+def _intervals(
+    outcome: str,
+    contrasts: Sequence[tuple[Contrast | RescueContrast, Estimate]],
+    steps: Sequence[Contrast | RescueContrast],
+    known: dict[str, float],
+) -> dict[str, Any]:
+    """contrasts: pair -> true, value, low, high. joint: do the simultaneous intervals of a decomposition hold all of its true steps?
+
+    joint is None without such intervals.
     """
     found = {}
-    for contrast in [*contrasts, *steps]:
+    for contrast, estimate in contrasts:
         pair = f"{contrast.plus} - {contrast.minus}"
-        found[pair] = {
-            "true": known[f"{outcome}/{pair}"],
-            **{key: getattr(contrast.estimate, key) for key in ("value", "low", "high")},
-        }
+        found[pair] = {"true": known[f"{outcome}/{pair}"], "value": estimate.value, "low": estimate.low, "high": estimate.high}
     ends = [(known[f"{outcome}/{step.plus} - {step.minus}"], step.simultaneous) for step in steps]
-    joint = all(low - 1e-9 <= true <= high + 1e-9 for true, (low, high) in ends) if ends and all(e for _, e in ends) else None
-    right = code == right_code(outcome, known)
-    return {"code": code, "false": is_false(code, outcome, known), "right": right, "contrasts": found, "joint": joint}
+    whole = bool(ends) and all(end for _, end in ends)
+    joint = all(end[0] - 1e-9 <= true <= end[1] + 1e-9 for true, end in ends if end) if whole else None
+    return {"contrasts": found, "joint": joint}
 
 
 def right_code(outcome: str, known: dict[str, float]) -> str:

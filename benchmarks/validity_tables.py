@@ -8,7 +8,11 @@ import numpy as np
 from naive import ANALYSES
 
 Record = dict[str, Any]
-NAMES = {"transfer": "transfer", "rescue": "rescue"}
+OUTCOMES = {
+    "transfer": "transfer",
+    "rescue": "rescue: any response correct",
+    "success": "success of one response",
+}
 
 
 def tables(records: Sequence[Record]) -> str:
@@ -16,11 +20,13 @@ def tables(records: Sequence[Record]) -> str:
     by_world: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         by_world[record["world"]].append(record)
-    outcomes = [outcome for outcome in NAMES if any(outcome in record["parts"] for record in records)]
+    outcomes = [outcome for outcome in OUTCOMES if any(outcome in record["parts"] for record in records)]
     parts = []
     for outcome in outcomes:
-        parts += [f"### Verdicts on {outcome}", verdicts(by_world, outcome)]
-        parts += [f"### Intervals of {outcome}", coverage(by_world, outcome)]
+        having = {world: kept for world, found in by_world.items() if (kept := [r for r in found if outcome in r["parts"]])}
+        if all("code" in record["parts"][outcome] for found in having.values() for record in found):
+            parts += [f"### Verdicts on {outcome}", verdicts(having, outcome)]
+        parts += [f"### Intervals of {OUTCOMES[outcome]}", coverage(having, outcome)]
     return "\n\n".join([*parts, "### What is often done instead", beside(by_world)])
 
 

@@ -29,19 +29,25 @@ def judged() -> dict[str, list[dict[str, Any]]]:
     return {world: [validity.judge(world, seed) for seed in range(STORES)] for world in (MISLED, UNEQUAL)}
 
 
+def parts(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Outcome -> what the report says of it, store by store."""
+    return {outcome: [record["parts"][outcome] for record in records] for outcome in records[0]["parts"]}
+
+
 @pytest.mark.slow
 def test_verdicts_are_rarely_false(judged: dict[str, list[dict[str, Any]]]) -> None:
     for world, records in judged.items():
-        false = sum(record["parts"]["transfer"]["false"] for record in records)
-        assert false <= 6, world  # at 5 % of 40, more happens in 3 of 1000 tries
+        for outcome, found in parts(records).items():
+            assert sum(part["false"] for part in found) <= 6, (world, outcome)  # at 5 % of 40, more happens in 3 of 1000 tries
 
 
 @pytest.mark.slow
 def test_intervals_hold_the_truth(judged: dict[str, list[dict[str, Any]]]) -> None:
     for world, records in judged.items():
-        covers = validity_tables.covering(record["parts"]["transfer"]["contrasts"] for record in records)
-        assert len(covers) >= 8
-        assert np.mean([flag for flags in covers.values() for flag in flags]) > 0.88, world
+        for outcome, found in parts(records).items():
+            covers = validity_tables.covering(part["contrasts"] for part in found)
+            assert len(covers) >= 8
+            assert 0.88 < np.mean([flag for flags in covers.values() for flag in flags]) < 0.995, (world, outcome)
 
 
 @pytest.mark.slow
@@ -70,10 +76,10 @@ def test_a_verdict_is_false_when_the_truth_contradicts_a_claim() -> None:
 
 
 def test_every_world_deserves_the_verdict_that_its_name_says() -> None:
-    right = {world: validity.right_code("transfer", truth(WORLDS[world])) for world in WORLDS}
+    right = {world: validity.right_code("transfer", truth(WORLDS[world])) for world in WORLDS if WORLDS[world].gain}
     assert right["nothing"] == right["nothing, seeds differ"] == "no_gain"
     assert right["sampling"] == right[UNEQUAL] == "extra_sampling"
-    assert right["form"] == right["context"] == right[MISLED] == "instruction_form"
+    assert right["form"] == "instruction_form"
     assert right["correctness"] == right["correctness, few problems"] == "correct_diagnoses"
     assert right["sampling and correctness"] == "both"
 

@@ -1,6 +1,6 @@
 """Named worlds: one cause each, mixtures of two or three, nothing at all, and what misleads.
 
-Each has a training suite and a replay in which the same causes act. They are small, so that hundreds of stores of each can be judged.
+Each has a training suite, a replay, or both with the same causes. They are small, so that hundreds of stores of each can be judged.
 """
 
 from collections.abc import Mapping
@@ -34,6 +34,10 @@ def _failing(world: World, **changed: float | tuple[float, float]) -> World:
     return replace(world, replays=replace(world.replays, failures=replace(world.replays.failures, **changed)))  # type: ignore[arg-type]
 
 
+def _only_replayed(world: World) -> World:
+    return replace(world, gain={})
+
+
 def _replayed(world: World, **changed: int) -> World:
     assert world.replays is not None
     return replace(world, replays=replace(world.replays, **changed))  # type: ignore[arg-type]
@@ -47,7 +51,7 @@ _correctness = _world({"correctness": 0.3}, Causes(correctness=0.6))
 WORLDS: dict[str, World] = {
     "nothing": _nothing,
     "sampling": _sampling,
-    "context": _world({"context": 0.3}, Causes(context=0.4)),
+    "context": _only_replayed(_world({}, Causes(context=0.4))),
     "form": _form,
     "correctness": _correctness,
     "leakage": _world({"leakage": 0.3}, Causes(leakage=0.7), leak_rate=0.6),
@@ -57,22 +61,25 @@ WORLDS: dict[str, World] = {
     "form, correctness and leakage": _world(
         {"form": 0.15, "correctness": 0.2, "leakage": 0.15}, Causes(form=0.3, correctness=0.5, leakage=0.5), leak_rate=0.6
     ),
-    "nothing, seeds differ": replace(_nothing, seed_spread=0.08, seeds=(1, 2, 3, 4, 5)),
+    "nothing, seeds differ": replace(_nothing, seed_spread=0.08, seeds=(1, 2, 3, 4, 5), replays=None),
     "sampling, unequal prices": replace(
         _replayed(_sampling, extra_samples=3),
         steps=4,
         flops_a_step={"vanilla": 0.6e9, "resample": 0.6e9, "retry": 0.6e9},
     ),
-    "sampling, several follow-ups": _replayed(_sampling, follow_ups=4, extra_samples=4),
-    "form, easy failures diagnosed right": _failing(
-        _form, tilt=1.0, spread=1.0, accuracy=0.5, judge=(0.85, 0.8), lucky=(0.5, 3.0)
+    "sampling, several follow-ups": _only_replayed(_replayed(_sampling, follow_ups=4, extra_samples=4)),
+    "sampling, several follow-ups, verdicts missing": _only_replayed(
+        _failing(_replayed(_sampling, follow_ups=4, extra_samples=4), unscored=0.1)
+    ),
+    "form, easy failures diagnosed right": _only_replayed(
+        _failing(_form, tilt=1.0, spread=1.0, accuracy=0.5, judge=(0.85, 0.8), lucky=(0.5, 3.0))
     ),
     "correctness, verdicts missing": replace(
         _failing(_correctness, unscored=0.1), unscored={"vanilla": 0.1, "wrong": 0.2, "scrubbed": 0.2, "mentor": 0.2}
     ),
     "correctness, few problems": replace(_replayed(_correctness, problems=15), heldout=12, seeds=(1, 2, 3)),
-    "correctness, many failures a problem": _replayed(
-        _failing(_correctness, tilt=0.5, spread=0.6, lucky=(0.5, 2.0)), problems=25, groups=6, follow_ups=2
+    "correctness, many failures a problem": _only_replayed(
+        _replayed(_failing(_correctness, tilt=0.5, spread=0.6, lucky=(0.5, 2.0)), problems=25, groups=6, follow_ups=2)
     ),
 }
 """Name -> world. Behind the comma stands what misleads."""
