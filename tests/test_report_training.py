@@ -242,6 +242,10 @@ def test_sampling_that_never_gets_there_is_said() -> None:
     found = equal_sampling([*mentor, *resample], "resample", 10.0, 0)
     assert (found["ratio"], found["low"], found["high"], found["never_fraction"]) == (None, None, None, 1.0)
     assert found["reason"] == "resample never gets there within its range: it would take more than 4.00 times the budget"
+    assert found["sentence"] == (
+        "How much more sampling buys the same (what mentor reaches at the matched budget, 50.0 %) can't be told: resample never gets there "
+        "within its range: it would take more than 4.00 times the budget."
+    )
 
 
 def test_an_upper_end_beyond_the_range_is_open() -> None:
@@ -251,6 +255,7 @@ def test_an_upper_end_beyond_the_range_is_open() -> None:
     resample = [curve("resample", s, [0, 40], [[0.0] * 40, [0.4] * 40]) for s in (1, 2)]
     found = equal_sampling([*mentor, *resample], "resample", 10.0, 0)
     assert found["ratio"] is not None and found["low"] < found["ratio"] and found["high"] is None
+    assert found["sentence"].endswith(f"times the budget [{found['low']:.2f}, above 4.00].")
     assert 0.025 < found["never_fraction"] < 1 and "of the resamples resample never gets there" in found["reason"]
     assert equal_sampling([*mentor, *resample], "resample", 10.0, 0) == found
     assert equal_sampling([*mentor, *resample], "resample", 10.0, 1)["low"] != found["low"]

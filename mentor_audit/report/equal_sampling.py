@@ -23,6 +23,7 @@ def equal_sampling(curves: list[Curve], extra: str, budget: float, seed: int) ->
     beyond                   the largest ratio that the range covers
     never_fraction           of the resamples in which it was not reached
     reason                   why `ratio` or an end is None, in words; else None
+    sentence                 all of it in words
 
     Seeds and problems are resampled together, the same for both arms, and each resample reads both curves anew: Owen 2007, "The pigeonhole
     bootstrap", whose intervals are wide rather than narrow. The ends are percentiles; a resample that never reaches it counts as above all.
@@ -45,7 +46,7 @@ def equal_sampling(curves: list[Curve], extra: str, budget: float, seed: int) ->
     tail = (1 - CONFIDENCE) / 2
     low, high = (float(np.quantile(drawn_B, q, method=how)) for q, how in ((tail, "lower"), (1 - tail, "higher")))  # type: ignore[call-overload]
     beyond, never = common.high / budget, float(np.isinf(drawn_B).mean())
-    return {
+    found = {
         "arm": extra,
         "mentor_accuracy": float(whole[0, 0]),
         "ratio": _known(ratio),
@@ -57,6 +58,18 @@ def equal_sampling(curves: list[Curve], extra: str, budget: float, seed: int) ->
         "num_problems": y_S_J_P.shape[2],
         "reason": _reason(extra, ratio, high, beyond, never),
     }
+    return {**found, "sentence": _sentence(found)}
+
+
+def _sentence(found: dict[str, Any]) -> str:
+    goal = f"what mentor reaches at the matched budget, {percent(found['mentor_accuracy'])}"
+    if found["ratio"] is None:
+        return f"How much more sampling buys the same ({goal}) can't be told: {found['reason']}."
+    low, high = (
+        number(found[end], 2) if found[end] is not None else f"above {number(found['beyond'], 2)}" for end in ("low", "high")
+    )
+    more = f" Only {found['num_seeds']} seed: the interval covers problems only." if found["num_seeds"] == 1 else ""
+    return f"{found['arm']} buys {goal}, for {number(found['ratio'], 2)} times the budget [{low}, {high}].{more}"
 
 
 def _reason(extra: str, ratio: float, high: float, beyond: float, never: float) -> str | None:
