@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from rich import box
@@ -214,17 +214,17 @@ def show(
 def report(
     store: StorePath,
     out_dir: Annotated[Path, typer.Option("--out", "-o", help="folder for report.html, report.md and report.json")],
-    budget: Annotated[str, typer.Option(help="flops or tokens: what arms are compared at")] = "flops",
+    budget: Annotated[str, typer.Option(help="flops, tokens or seconds: what arms are compared at")] = "flops",
     suite_name: Annotated[str | None, typer.Option("--suite", help="which suite, when the store holds several")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the compute-matched ablation report."""
     from mentor_audit.errors import ReportError
-    from mentor_audit.report import build_report
+    from mentor_audit.report import Budget, build_report
     from mentor_audit.store import Store
 
-    if budget not in ("flops", "tokens"):
-        raise ReportError(f"Expected --budget to be flops or tokens, found {budget!r}. Choose one of them.")
+    if budget not in get_args(Budget):
+        raise ReportError(f"Expected --budget to be flops, tokens or seconds, found {budget!r}. Choose one of them.")
     made = build_report(Store.open(store), out_dir, budget=budget, suite=suite_name)
     if as_json:
         print((Path(out_dir) / "report.json").read_text(encoding="utf-8"))

@@ -8,14 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from mentor_audit.report.data import ReadsStore
+
+Budget = Literal["flops", "tokens", "seconds"]
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was written. `paths`: html, md, json. `verdict`: the opening paragraph. `findings`: the content of report.json."""
+    """What was written. `paths`: html, md, json. `verdict`: the opening paragraphs, of training and of each replay. `findings`: the content of report.json."""
 
     paths: dict[str, Path]
     verdict: str
@@ -26,14 +28,14 @@ def build_report(
     store: ReadsStore,
     out_dir: str | PathLike[str],
     *,
-    budget: Literal["flops", "tokens"] | str = "flops",
+    budget: Budget | str = "flops",
     versions: Mapping[str, int] | None = None,
     seed: int = 0,
     suite: str | None = None,
 ) -> Report:
     """Write the report of one suite into `out_dir`.
 
-    budget     what arms are matched on: flops or tokens
+    budget     what arms are matched on: flops, tokens or seconds
     versions   version of each table to read; None: the newest, read once for all queries
     seed       of the bootstrap: the same store, versions and seed give the same report
     suite      needed when the store holds several
@@ -46,13 +48,14 @@ def build_report(
     from mentor_audit.report.findings import find
     from mentor_audit.report.transfer import curves_of, mean_curve
 
-    if budget not in ("flops", "tokens"):
-        raise ReportError(f"Expected budget to be flops or tokens, found {budget!r}. Choose one of them.")
+    if budget not in get_args(Budget):
+        raise ReportError(f"Expected budget to be flops, tokens or seconds, found {budget!r}. Choose one of them.")
     data = load(store, suite, versions)
     found = find(data, str(store.root), budget, seed)
     curves = curves_of(data, budget)[0]
     means = {arm: mean_curve([c for c in curves if c.arm == arm]) for arm in data.arms}
-    return Report(render.write(found, means, Path(out_dir)), found["verdict"]["paragraph"], found)
+    said = [verdict["paragraph"] for verdict in (found["verdict"], *(r["verdict"] for r in found["replays"])) if verdict]
+    return Report(render.write(found, means, Path(out_dir)), "\n".join(said), found)
 
 
 __all__ = ["Report", "build_report"]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mentor_audit.report.ladder import ISOLATES, Rung
+from mentor_audit.report.ladder import Rung, isolates, pairs
 from mentor_audit.report.statistics import (
     Cells,
     Estimate,
@@ -44,46 +44,17 @@ class Contrast:
 
 def contrasts_of(end: Cells, area: Cells, extra: str, seed: int) -> list[Contrast]:
     """Every contrast of the arms that are there, Holm-adjusted together."""
-    arms = end.arms
-    below_form = "retry" if "retry" in arms else extra
-    other = next((arm for arm in ("resample", "resample_flops") if arm in arms and arm != extra), None)
-    wanted = [
-        ("gain", "mentor", "vanilla"),
-        ("sampling", extra, "vanilla"),
-        ("beyond sampling", "mentor", extra),
-        ("context", "retry", extra),
-        ("one bit", "verdict_only", below_form),
-        ("form", "placebo", below_form),
-        ("residual", "wrong", "placebo"),
-        ("topic", "shuffled_same", "shuffled_other"),
-        ("trajectory", "mentor", "shuffled_same"),
-        ("content", "mentor", "shuffled_other"),
-        ("correctness", "mentor", "wrong"),
-        ("leakage", "mentor", "scrubbed"),
-        ("noise floor", "mentor", "paraphrase"),
-        ("failure", "mentor", "problem_hint"),
-        ("live", "mentor", "fixed_demo"),
-        ("answer alone", "mentor", "answer_only"),
-        ("beyond form", "mentor", "placebo"),
-        ("ceiling", "oracle", "mentor"),
-    ]
-    if other:
-        wanted += [(f"sampling, {other}", other, "vanilla"), (f"beyond sampling, {other}", "mentor", other)]
-    contrasts = [
-        _contrast(name, plus, minus, ISOLATES[name.partition(",")[0]], end, area, seed)
-        for name, plus, minus in wanted
-        if plus in arms and minus in arms
-    ]
+    contrasts = [_contrast(name, plus, minus, isolates(name), end, area, seed) for name, plus, minus in pairs(end.arms, extra)]
     adjusted = holm([c.estimate.p for c in contrasts])
     return [replace(contrast, p_holm=p) for contrast, p in zip(contrasts, adjusted, strict=True)]
 
 
 def steps_of(rungs: list[Rung], end: Cells, area: Cells, seed: int) -> list[Contrast]:
     """All from the same resamples, with simultaneous intervals."""
-    pairs = {rung.name: (rung.plus, rung.minus) for rung in rungs}
-    there = {arm for pair in pairs.values() for arm in pair} <= set(area.arms)
-    ends = joint_bootstrap(end, pairs, np.random.default_rng([seed, 1]))
-    areas = joint_bootstrap(area, pairs, np.random.default_rng([seed, 2])).estimates if there else dict.fromkeys(pairs, NOTHING)
+    named = {rung.name: (rung.plus, rung.minus) for rung in rungs}
+    there = {arm for pair in named.values() for arm in pair} <= set(area.arms)
+    ends = joint_bootstrap(end, named, np.random.default_rng([seed, 1]))
+    areas = joint_bootstrap(area, named, np.random.default_rng([seed, 2])).estimates if there else dict.fromkeys(named, NOTHING)
     return [
         Contrast(
             rung.name,
@@ -100,9 +71,9 @@ def steps_of(rungs: list[Rung], end: Cells, area: Cells, seed: int) -> list[Cont
     ]
 
 
-def _contrast(name: str, plus: str, minus: str, isolates: str, end: Cells, area: Cells, seed: int) -> Contrast:
+def _contrast(name: str, plus: str, minus: str, words: str, end: Cells, area: Cells, seed: int) -> Contrast:
     estimate, curve = estimate_of(end, (plus, minus), [seed, 1]), estimate_of(area, (plus, minus), [seed, 2])
-    return Contrast(name, plus, minus, isolates, estimate, curve, upper_bound(estimate), equivalence_p(estimate, MARGIN))
+    return Contrast(name, plus, minus, words, estimate, curve, upper_bound(estimate), equivalence_p(estimate, MARGIN))
 
 
 def estimate_of(cells: Cells, arms: tuple[str, ...], seed: list[int]) -> Estimate:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from mentor_audit.config import ARMS
 from mentor_audit.errors import ReportError
+from mentor_audit.records import RUNS_WITHOUT_TRAINING
 from mentor_audit.report.statistics import Cells
 
 SEPARATOR = "\x1f"
@@ -64,12 +65,18 @@ class Data:
     versions: dict[str, int]
 
     @property
+    def trained(self) -> list[dict[str, Any]]:
+        """The runs that trained something: no bank, replay or audit."""
+        return [run for run in self.runs if run["arm"] not in RUNS_WITHOUT_TRAINING]
+
+    @property
     def arms(self) -> list[str]:
-        return list(dict.fromkeys(run["arm"] for run in self.runs))
+        """Of the runs that trained something."""
+        return list(dict.fromkeys(run["arm"] for run in self.trained))
 
     @property
     def seeds(self) -> list[int]:
-        return sorted({run["seed"] for run in self.runs})
+        return sorted({run["seed"] for run in self.trained})
 
     def cells(self, frame: pl.DataFrame, numerator: str, denominator: str, label: str | None = None) -> Cells:
         """Sums of two columns by arm, seed and problem. With `label`, a column's value is joined to the arm."""
@@ -139,11 +146,11 @@ def _suite(suites: set[str], named: str | None) -> str:
 
 
 def _one_a_seed(runs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The latest run of each arm and seed; the others with the reason."""
-    latest: dict[tuple[str, int], dict[str, Any]] = {}
+    """The latest run of each arm and seed, and every run that trained nothing; the others with the reason."""
+    latest: dict[tuple[str, Any], dict[str, Any]] = {}
     left_out = {}
     for run in sorted(runs, key=lambda r: (r["created_at"], r["run_id"])):
-        key = (run["arm"], run["seed"])
+        key = (run["arm"], run["run_id"] if run["arm"] in RUNS_WITHOUT_TRAINING else run["seed"])
         if key in latest:
             left_out[latest[key]["run_id"]] = f"a later run, {run['run_id']}, has the same arm and seed"
         latest[key] = run

@@ -2,11 +2,14 @@
 
     format, format_version   "mentor_audit.report", 1: keys are only ever added within a version
     suite, task, learner, arms, seeds
-    verdict       code (correct_diagnoses, extra_sampling, both, instruction_form, no_gain, cannot_tell), sentence, paragraph,
-                  reasons (why it can't be told), caveats
-    transfer      unit (flops or tokens), budget (matched; null: none), range {low, high, limited_by}, refusal, left_out {run: why},
+    verdict       of the training: code (correct_diagnoses, extra_sampling, both, leakage, instruction_form, no_gain, cannot_tell), sentence,
+                  paragraph, reasons (why it can't be told), caveats; null without training
+    transfer      unit (flops, tokens or seconds), budget (matched; null: none), range {low, high, limited_by}, refusal, left_out {run: why},
                   num_problems, arms [], decomposition [] (adds up from vanilla to mentor), contrasts [], pass_at_k [], pairs [],
                   curves [{run_id, arm, seed, steps, compute, accuracy}]
+                  bands {arm: [points]}, matched [], trajectory [] (adds up from placebo to mentor), equal_sampling
+    replays       []     a row a replay: arms [], contrasts [], decomposition [], trajectory [], equal_sampling, verdict as above
+    health        []     a row an arm, with a series and flags
     rescue        arms [], contrasts []
     zero_reward   []     a row an arm, with a series
     diagnoses     []     a row an arm and auditor
@@ -30,8 +33,10 @@ import numpy as np
 
 from mentor_audit.report import settings, training
 from mentor_audit.report.data import Data
+from mentor_audit.report.health import health
+from mentor_audit.report.replay import replays
 from mentor_audit.report.transfer import Curve, Transfer, compare
-from mentor_audit.report.verdict import decide
+from mentor_audit.report.verdict import decide, decide_replay
 
 SOURCES = {
     "verdict": (["runs", "evaluations", "heldout"], "report.verdict.decide"),
@@ -43,6 +48,9 @@ SOURCES = {
     "curves": (["evaluations", "heldout"], "report.transfer.curves_of"),
     "pass_at_k": (["evaluations", "heldout"], "report.statistics.pass_at_k, cluster_bootstrap"),
     "pairs": (["evaluations", "heldout"], "report.statistics.mcnemar_p"),
+    "replays": (["replay", "runs"], "report.replay.replays, report.statistics.cluster_bootstrap, joint_bootstrap, holm"),
+    "replay_verdicts": (["replay", "runs"], "report.verdict.decide_replay"),
+    "health": (["health", "drift", "off_policy", "runs"], "report.health.health"),
     "rescue": (["rescue"], "report.training.rescue, report.statistics.cluster_bootstrap"),
     "zero_reward": (["zero_reward"], "report.training.zero_reward"),
     "diagnoses": (["diagnoses", "runs"], "report.training.diagnoses, report.statistics.cluster_bootstrap"),
@@ -58,7 +66,8 @@ SOURCES = {
 def find(data: Data, root: str, unit: str, seed: int) -> dict[str, Any]:
     """Compute everything. The result is plain JSON: dictionaries, lists, text, finite numbers and None."""
     transfer = compare(data, unit, seed)
-    verdict = decide(transfer, settings.data_caveats(data))
+    found_replays = [{**vars(replay), "verdict": decide_replay(replay)} for replay in replays(data, unit, seed)]
+    is_only_replays = bool(found_replays) and not data.trained
     found = {
         "format": "mentor_audit.report",
         "format_version": 1,
@@ -67,8 +76,10 @@ def find(data: Data, root: str, unit: str, seed: int) -> dict[str, Any]:
         "learner": sorted({run["learner"] for run in data.runs}),
         "arms": data.arms,
         "seeds": data.seeds,
-        "verdict": verdict,
+        "verdict": None if is_only_replays else decide(transfer, settings.data_caveats(data)),
         "transfer": _transfer(transfer),
+        "replays": found_replays,
+        "health": health(data),
         "rescue": training.rescue(data, seed),
         "zero_reward": training.zero_reward(data),
         "diagnoses": training.diagnoses(data, seed),
@@ -98,6 +109,10 @@ def _transfer(transfer: Transfer) -> dict[str, Any]:
         "contrasts": transfer.contrasts,
         "pass_at_k": transfer.pass_at_k,
         "pairs": transfer.pairs,
+        "bands": transfer.bands,
+        "matched": transfer.matched,
+        "trajectory": transfer.trajectory,
+        "equal_sampling": transfer.equal_sampling,
         "curves": [_curve(curve) for curve in transfer.curves],
     }
 

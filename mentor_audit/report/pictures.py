@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import altair as alt
 import vl_convert
 
+from mentor_audit.report import words
 from mentor_audit.report.data import arm_order
 
 COLOURS = {
@@ -20,7 +21,13 @@ COLOURS = {
     "retry": "#7f7f00",
     "verdict_only": "#b09000",
     "placebo": "#9a6fb0",
+    "fixed_demo": "#6a51a3",
+    "problem_hint": "#bd9fd1",
     "shuffled_other": "#c77c2e",
+    "shuffled_same": "#e3a45f",
+    "answer_only": "#d98880",
+    "scrubbed": "#3f8f7a",
+    "paraphrase": "#6fb79f",
     "wrong": "#c0392b",
     "oracle": "#111111",
     "mentor": "#00875a",
@@ -129,6 +136,54 @@ def intervals(rows: list[dict[str, Any]], axis: str, name: str, *, is_rate: bool
         zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color="#555555").encode(x=alt.X("zero:Q", title=axis))
         layers.insert(0, zero)
     return _svg(alt.layer(*layers).properties(width=WIDTH - 160, height=32 * len(marks) + 16), name)
+
+
+UP, DOWN, WHOLE = "#0072b2", "#e69f00", "#3a3a3a"
+"""Bars of a waterfall: apart in hue and in lightness, for the colour-blind and for print."""
+
+
+def waterfall(steps: list[dict[str, Any]], axis: str, name: str) -> str | None:
+    """Bars that add up from the first step's lower arm to the last one's upper arm, and their sum; whiskers are simultaneous intervals.
+
+    None without steps, or where one of them is not known.
+    """
+    if not steps or any(step["estimate"]["value"] is None for step in steps):
+        return None
+    bars: list[dict[str, Any]] = []
+    height = 0.0
+    for step in steps:
+        points = 100 * step["estimate"]["value"]
+        ends = step["simultaneous"]
+        bars.append(
+            {
+                "label": f"{step['name']}: {step['plus']} − {step['minus']}",
+                "low": height,
+                "high": height + points,
+                "left": None if ends is None else height + 100 * ends[0],
+                "right": None if ends is None else height + 100 * ends[1],
+                "text": words.points(step["estimate"]["value"]),
+                "colour": UP if points >= 0 else DOWN,
+            }
+        )
+        height += points
+    total = {"label": f"all: {steps[-1]['plus']} − {steps[0]['minus']}", "low": 0.0, "high": height, "left": None, "right": None}
+    bars.append({**total, "text": words.points(height / 100), "colour": WHOLE})
+    for bar in bars:
+        bar["place"] = max(value for value in (bar["low"], bar["high"], bar["right"], 0.0) if value is not None)
+    order = [bar["label"] for bar in bars]
+    y = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelLimit=300, labelFontSize=13, ticks=False, domain=False))
+    x = alt.X("low:Q", title=axis)
+    base = alt.Chart(alt.Data(values=bars))
+    whiskers = alt.Chart(alt.Data(values=[bar for bar in bars if bar["left"] is not None]))
+    layers = [
+        alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color="#555555").encode(x=alt.X("zero:Q", title=axis)),
+        base.mark_bar(size=16).encode(x=x, x2="high:Q", y=y, color=alt.Color("colour:N", scale=None)),
+        whiskers.mark_rule(strokeWidth=1.5, color="#111111").encode(x=alt.X("left:Q", title=axis), x2="right:Q", y=y),
+        base.mark_text(align="left", dx=6, fontSize=12, color="#222222").encode(
+            x=alt.X("place:Q", title=axis), y=y, text="text:N"
+        ),
+    ]
+    return _svg(alt.layer(*layers).properties(width=WIDTH - 180, height=32 * len(bars) + 16), name)
 
 
 def contrast_rows(contrasts: list[dict[str, Any]]) -> list[dict[str, Any]]:

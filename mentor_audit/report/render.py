@@ -50,19 +50,21 @@ def markdown(found: dict[str, Any]) -> str:
 def draw(found: dict[str, Any], means: dict[str, list[tuple[float, float]]]) -> dict[str, str | None]:
     """Name to SVG; None where there is nothing to draw."""
     transfer, rescue = found["transfer"], found["rescue"]
-    return {
+    drawn = {
         "curves": pictures.learning_curves(transfer, means),
-        "decomposition": pictures.intervals(
-            pictures.contrast_rows(transfer["decomposition"]), "percentage points of held-out accuracy", "decomposition"
-        ),
-        "rescue": pictures.intervals(
-            [{"label": a["arm"], "estimate": a["rescue_rate"], "colour": pictures.colour_of(a["arm"])} for a in rescue["arms"]],
-            "zero-reward groups rescued in training, %",
-            "rescue",
-            is_rate=True,
-        ),
+        "decomposition": pictures.waterfall(transfer["decomposition"], "percentage points of held-out accuracy", "decomposition"),
+        "rescue": pictures.intervals(_rates(rescue["arms"]), "zero-reward groups rescued in training, %", "rescue", is_rate=True),
         "zero_reward": pictures.zero_reward(found["zero_reward"]),
     }
+    for number, replay in enumerate(found["replays"]):
+        name = f"replay{number}"
+        drawn[name] = pictures.waterfall(replay["decomposition"], "percentage points of failures rescued", name)
+        drawn[f"{name}rates"] = pictures.intervals(_rates(replay["arms"]), "failures rescued, %", f"{name}rates", is_rate=True)
+    return drawn
+
+
+def _rates(arms: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{"label": a["arm"], "estimate": a["rescue_rate"], "colour": pictures.colour_of(a["arm"])} for a in arms]
 
 
 class _Templates(BaseLoader):
@@ -84,6 +86,7 @@ def _environment(finalize: Any) -> Environment:
         rate=words.percent_interval,
         points=words.points,
         gap=words.points_interval,
+        ends=words.ends,
         sci=words.scientific,
         count=words.count,
         num=words.number,
@@ -105,7 +108,7 @@ def _context(found: dict[str, Any]) -> dict[str, Any]:
         for name in found["sources"][block]["queries"]:
             yield numbers[name], name
 
-    compute = {"flops": words.scientific, "tokens": words.count}[found["transfer"]["unit"]]
+    compute = {"flops": words.scientific}.get(found["transfer"]["unit"], words.count)
     return {"f": found, "t": found["transfer"], "source": source, "refs": refs, "numbers": numbers, "spent": compute}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from mentor_audit.report.data import Data
 from mentor_audit.report.statistics import CONFIDENCE, NUM_RESAMPLES
 from mentor_audit.report.transfer import MARGIN
+from mentor_audit.report.verdict import MIN_PROBLEMS
 
 SHOWN_APART = ("notes", "warm_up", "config_hash")
 PATHS = ("output_dir", "logging_dir", "run_name")
@@ -72,13 +73,13 @@ def reproduce(data: Data, root: str, unit: str, seed: int) -> dict[str, Any]:
 def data_caveats(data: Data) -> list[str]:
     """What qualifies any verdict on these runs."""
     found = []
-    hashes = {run["config_hash"] for run in data.runs}
+    hashes = {run["config_hash"] for run in data.trained}
     if len(hashes) > 1:
         found.append(f"The runs were made with {len(hashes)} different settings; see which under what was assumed.")
-    open_runs = [run["run_id"] for run in data.runs if run["ended_how"] not in ("finished", "budget")]
+    open_runs = [run["run_id"] for run in data.trained if run["ended_how"] not in ("finished", "budget")]
     if open_runs:
         found.append(
-            f"{len(open_runs)} of {len(data.runs)} runs have not ended by themselves: they are training, or were interrupted."
+            f"{len(open_runs)} of {len(data.trained)} runs have not ended by themselves: they are training, or were interrupted."
         )
     return found
 
@@ -90,7 +91,10 @@ RULES = [
     f"Intervals are {100 * CONFIDENCE:.0f} %, from a paired cluster bootstrap over problems and seeds with {NUM_RESAMPLES} resamples of each kind, "
     "Student's t with Satterthwaite's degrees of freedom.",
     f"Differences under {100 * MARGIN:.0f} points count as none; that there is none takes a one-sided {100 * CONFIDENCE:.0f} % bound below them.",
-    "The verdict asks its questions in a fixed order, each at 5 %; the p values in the tables are adjusted by Holm's method as well.",
+    "A verdict asks its questions in a fixed order, each at 5 %; the p values in the tables are adjusted by Holm's method as well. The steps "
+    "of a decomposition have simultaneous intervals: they hold together with 95 % confidence.",
+    "In a replay a failure is rescued when one response to it is correct, whatever their number; failures of which no response has a verdict are "
+    f"left out. Fewer than {MIN_PROBLEMS} problems with a failure get no verdict.",
 ]
 
 

@@ -25,6 +25,11 @@ def points_interval(estimate: Estimate | dict[str, Any]) -> str:
     return f"{points(value)} [{points(low)}, {points(high)}]"
 
 
+def ends(interval: Sequence[float] | None) -> str:
+    """The two ends of an interval of differences, in points."""
+    return UNKNOWN if interval is None else f"[{points(interval[0])}, {points(interval[1])}]"
+
+
 def percent_interval(estimate: Estimate | dict[str, Any]) -> str:
     """Of a rate; the interval is cut at 0 and 100 %."""
     value, low, high = _parts(estimate)
@@ -38,7 +43,7 @@ def percent_interval(estimate: Estimate | dict[str, Any]) -> str:
 def compute_words(value: float | None, unit: str) -> str:
     if value is None:
         return UNKNOWN
-    return f"{count(value)} tokens" if unit == "tokens" else f"{scientific(value)} FLOPs"
+    return {"tokens": f"{count(value)} tokens", "seconds": f"{count(value)} seconds"}.get(unit, f"{scientific(value)} FLOPs")
 
 
 def scientific(value: float | None) -> str:
