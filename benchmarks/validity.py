@@ -25,7 +25,7 @@ from mentor_audit.report.replay import RescueContrast, replays
 from mentor_audit.report.settings import data_caveats
 from mentor_audit.report.statistics import Estimate
 from mentor_audit.report.transfer import compare
-from mentor_audit.report.verdict import decide
+from mentor_audit.report.verdict import decide, decide_replay
 from mentor_audit.simulate import SimulatedStore, simulate, truth
 from mentor_audit.simulate.worlds import WORLDS
 
@@ -36,7 +36,8 @@ CLAIMS: dict[str, dict[str, str]] = {
     "correct_diagnoses": {"mentor - vanilla": ABOVE, "mentor - resample": ABOVE, "scrubbed - wrong": ABOVE},
     "both": {"resample - vanilla": ABOVE, "mentor - resample": ABOVE, "scrubbed - wrong": ABOVE},
     "extra_sampling": {"resample - vanilla": ABOVE, "mentor - resample": BELOW},
-    "instruction_form": {"mentor - resample": ABOVE, "mentor - wrong": BELOW},
+    "leakage": {"mentor - resample": ABOVE, "scrubbed - wrong": BELOW, "mentor - scrubbed": ABOVE},
+    "instruction_form": {"mentor - resample": ABOVE, "scrubbed - wrong": BELOW, "mentor - wrong": BELOW},
     "no_gain": {"mentor - vanilla": BELOW},
     "cannot_tell": {},
 }
@@ -76,7 +77,8 @@ def judge(name: str, seed: int) -> dict[str, Any]:
         parts["transfer"] = {**_verdict("transfer", code, known), **_intervals("transfer", said, transfer.decomposition, known)}
     for replay in replays(data, "flops", seed):
         contrasts = (*replay.contrasts, *replay.decomposition, *replay.trajectory)
-        parts["rescue"] = _intervals("rescue", [(c, c.estimate) for c in contrasts], replay.decomposition, known)
+        verdict = _verdict("rescue", decide_replay(replay).code, known)
+        parts["rescue"] = {**verdict, **_intervals("rescue", [(c, c.estimate) for c in contrasts], replay.decomposition, known)}
         parts["success"] = _intervals("success", [(c, c.success) for c in contrasts if c.success], [], known)
     naive = {}
     for analysis in ANALYSES:
@@ -120,9 +122,9 @@ def _intervals(
 
 def right_code(outcome: str, known: dict[str, float]) -> str:
     """The verdict that the truth deserves. A difference under the margin is no cause."""
-    gain, sampling, beyond, correct, last = (
+    gain, sampling, beyond, correct, leaked = (
         known[f"{outcome}/{pair}"]
-        for pair in ("mentor - vanilla", "resample - vanilla", "mentor - resample", "scrubbed - wrong", "mentor - wrong")
+        for pair in ("mentor - vanilla", "resample - vanilla", "mentor - resample", "scrubbed - wrong", "mentor - scrubbed")
     )
     if gain < MARGIN:
         return "no_gain"
@@ -130,7 +132,7 @@ def right_code(outcome: str, known: dict[str, float]) -> str:
         return "extra_sampling"
     if correct >= MARGIN:
         return "both" if sampling >= MARGIN else "correct_diagnoses"
-    return "instruction_form" if last < MARGIN else "cannot_tell"
+    return "leakage" if leaked >= MARGIN else "instruction_form"
 
 
 @functools.cache

@@ -24,7 +24,7 @@ def tables(records: Sequence[Record]) -> str:
     parts = []
     for outcome in outcomes:
         having = {world: kept for world, found in by_world.items() if (kept := [r for r in found if outcome in r["parts"]])}
-        if all("code" in record["parts"][outcome] for found in having.values() for record in found):
+        if outcome != "success":
             parts += [f"### Verdicts on {outcome}", verdicts(having, outcome)]
         parts += [f"### Intervals of {OUTCOMES[outcome]}", coverage(having, outcome)]
     return "\n\n".join([*parts, "### What is often done instead", beside(by_world)])

@@ -79,7 +79,7 @@ WORLDS: dict[str, World] = {
     ),
     "correctness, few problems": replace(_replayed(_correctness, problems=15), heldout=12, seeds=(1, 2, 3)),
     "correctness, many failures a problem": _only_replayed(
-        _replayed(_failing(_correctness, tilt=0.5, spread=0.6, lucky=(0.5, 2.0)), problems=25, groups=6, follow_ups=2)
+        _replayed(_failing(_correctness, tilt=0.5, spread=0.6, lucky=(0.5, 2.0)), problems=40, groups=5, follow_ups=2)
     ),
 }
 """Name -> world. Behind the comma stands what misleads."""
