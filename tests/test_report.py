@@ -60,7 +60,7 @@ def test_the_verdict_finds_the_planted_truth(world: World, code: str) -> None:
 def test_a_gain_from_both_is_taken_apart(both: dict[str, Any]) -> None:
     assert both["verdict"]["code"] == "both"
     terms = {step["name"]: step["estimate"] for step in both["transfer"]["decomposition"]}
-    assert list(terms) == ["sampling", "context", "form", "specificity", "correctness"]
+    assert list(terms) == ["sampling", "context", "form", "residual", "correctness"]
     gain = next(c for c in both["transfer"]["contrasts"] if c["name"] == "gain")["estimate"]["value"]
     assert sum(term["value"] for term in terms.values()) == pytest.approx(gain)
     # At 16e9 FLOPs vanilla has all of its 20 steps, each other arm 80 % of its gain, resample's steps costing more.
@@ -150,7 +150,7 @@ def test_missing_rungs_join_the_next_one() -> None:
     steps = findings(World(gain=gain, heldout=20))["transfer"]["decomposition"]
     assert [(s["name"], s["plus"], s["minus"]) for s in steps] == [
         ("sampling", "resample", "vanilla"),
-        ("form, specificity and correctness", "mentor", "resample"),
+        ("form, residual and correctness", "mentor", "resample"),
     ]
 
 
@@ -318,12 +318,12 @@ def test_every_query_says_what_it_answers_and_runs_on_an_empty_store() -> None:
 def test_the_json_has_a_stable_shape(written: Path) -> None:
     found = json.loads((written / "report.json").read_text())
     assert list(found) == [
-        *("format", "format_version", "suite", "task", "learner", "arms", "seeds", "verdict", "transfer", "rescue"),
+        *("format", "format_version", "suite", "task", "learner", "arms", "seeds", "verdict", "transfer", "replays", "health", "rescue"),
         *("zero_reward", "diagnoses", "instructions", "compute", "statuses", "assumed", "reproduce", "sources", "queries"),
     ]
     assert list(found["transfer"]) == [
         *("unit", "budget", "range", "refusal", "left_out", "num_problems", "arms", "decomposition", "contrasts", "pass_at_k"),
-        *("pairs", "curves"),
+        *("pairs", "bands", "matched", "trajectory", "equal_sampling", "curves"),
     ]
     assert list(found["transfer"]["contrasts"][0]["estimate"]) == [
         *("value", "low", "high", "standard_error", "degrees_of_freedom", "p", "num_seeds", "num_problems"),
@@ -433,8 +433,8 @@ def test_the_same_store_and_seed_give_the_same_files(written: Path, tmp_path: Pa
 def test_bad_input_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     world = replace(SMALL, heldout=2, seeds=(1,), gain={"vanilla": 0.0})
     one = simulate(world)
-    with pytest.raises(ReportError, match="found 'seconds'"):
-        build_report(SimulatedStore(one), tmp_path / "r", budget="seconds")
+    with pytest.raises(ReportError, match="found 'hours'"):
+        build_report(SimulatedStore(one), tmp_path / "r", budget="hours")
     with pytest.raises(ReportError, match="found none"):
         build_report(SimulatedStore({}), tmp_path / "r")
     two = {table: rows + simulate(replace(world, suite="other"))[table] for table, rows in one.items()}

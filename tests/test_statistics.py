@@ -59,9 +59,16 @@ def test_the_variance_counts_seeds_problems_and_their_interaction_once_each() ->
 def test_what_both_arms_share_does_not_widen_their_difference() -> None:
     shared_S_P = np.random.default_rng(1).normal(size=(4, 25)) * 10
     same = cluster_bootstrap(cells(np.stack([shared_S_P, shared_S_P])), difference, rng())
-    assert (same.value, same.low, same.high, same.p) == (0.0, 0.0, 0.0, 1.0)
+    unseen = 1 - 0.05 ** (1 / 25)
+    assert (same.value, same.p) == (0.0, 1.0) and (same.low, same.high) == pytest.approx((-unseen, unseen))
     shifted = cluster_bootstrap(cells(np.stack([shared_S_P + 0.5, shared_S_P])), difference, rng())
-    assert shifted.low == pytest.approx(0.5) == shifted.high
+    assert (shifted.low, shifted.high) == pytest.approx((0.5 - unseen, 0.5 + unseen))
+
+
+def test_without_any_spread_the_interval_is_that_of_the_rule_of_three() -> None:
+    none = cluster_bootstrap(cells(np.zeros((1, 1, 100))), level, rng())
+    assert none.value == 0.0 and none.high == pytest.approx(3 / 100, rel=0.02)
+    assert upper_bound(none) < none.high
 
 
 def test_a_rate_weighs_problems_by_their_denominators() -> None:

@@ -95,6 +95,9 @@ def cluster_bootstrap(
     (Owen 2007, "The pigeonhole bootstrap", Ann. Appl. Stat. 1(2)), so the variance is 2 (V_seeds + V_problems) - V_both. S - 1 of S
     seeds are drawn, which makes the variance unbiased for few seeds (Rao and Wu 1988, JASA 83(401)). The interval is Student's with
     Satterthwaite's degrees of freedom, from S - 1 and P - 1: three seeds must not look like thirty.
+
+    Where no problem differs from another, a bootstrap sees no spread. Then the interval reaches as far as one problem in so many could
+    be different and not have been drawn with 95 % confidence: 1 - 0.05^(1/P), some 3/P (the rule of three, Hanley and Lippman-Hand 1983).
     """
     num_seeds, num_problems = len(cells.seeds), _known_problems(cells)
     if not num_seeds or not num_problems:
@@ -244,10 +247,11 @@ def _estimate(value: float, variances: Sequence[float], num_seeds: int, num_prob
         freedom = (by_seeds + by_problems) ** 2 / parts if parts > 0 else float(num_problems - 1)
     if freedom < 1:
         return Estimate(value, None, None, None, None, None, num_seeds, num_problems)
+    quantile = float(stats.t.ppf((1 + confidence) / 2, freedom))
     error = float(np.sqrt(variance))
     if error < 1e-12:
-        return Estimate(value, value, value, 0.0, freedom, 1.0 if abs(value) < 1e-12 else 0.0, num_seeds, num_problems)
-    reach = float(stats.t.ppf((1 + confidence) / 2, freedom)) * error
+        error = (1 - (1 - confidence) ** (1 / num_problems)) / quantile
+    reach = quantile * error
     p = float(2 * stats.t.sf(abs(value) / error, freedom))
     return Estimate(value, value - reach, value + reach, error, freedom, p, num_seeds, num_problems)
 
