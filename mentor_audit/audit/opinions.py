@@ -56,11 +56,14 @@ class BatchAudit:
 
 
 class Auditor(Protocol):
-    """`aspects` are those that it can have an opinion on at all; `settings` is what could change one, as JSON."""
+    """`settings` is what could change an opinion, as JSON."""
 
     name: str
-    aspects: tuple[Aspect, ...]
     settings: dict[str, Any]
+
+    def aspects_of(self, case: Case) -> tuple[Aspect, ...]:
+        """Those that it can have an opinion on; each gets one from `audit`, "can't tell" included."""
+        ...
 
     def audit(self, cases: Sequence[Case], seed: int) -> BatchAudit:
         """One batch. Never raises for what a model or a diagnosis says."""

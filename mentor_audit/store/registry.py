@@ -106,8 +106,14 @@ class Registry:
             session.add(row)
 
     def add_label(self, label: HumanLabel) -> None:
+        """Of one person on one aspect of a diagnosis there is one label: a newer one takes the place of an older one, never the reverse."""
         with self._write() as session:
-            session.add(HumanLabel(**label.model_dump()))
+            known = session.get(HumanLabel, label.label_id)
+            if known is None:
+                session.add(HumanLabel(**label.model_dump()))
+            elif _with_utc(known).labelled_at <= _with_utc(label).labelled_at:
+                known.verdict, known.note, known.labelled_at = label.verdict, label.note, label.labelled_at
+                session.add(known)
 
     def runs(self) -> Sequence[Run]:
         return self._all(Run, Run.run_id)
