@@ -15,6 +15,8 @@ Rows = Iterable[Mapping[str, Any]]
 """Each with problem_id, diagnosis_id, auditor, aspect and verdict (None: the auditor could not tell), one a (diagnosis, auditor, aspect)."""
 
 NUM_RESAMPLES = 2000
+COUNTS_AT_ONCE = 4_000_000
+"""Problems times resamples in memory: some 30 MB."""
 CONFIDENCE = 0.95
 DEFINED = 1 - (1 - CONFIDENCE) / 2
 """Share of the resamples that a statistic must exist in: where fewer have it, an end of the interval would be made up."""
@@ -132,8 +134,7 @@ def corrected_rate(rows: Rows, judge: str, reference: str, aspect: str, seed: in
     kept = list(rows)
     judged_P_2, pairs_P_4 = _judged_and_pairs(kept, judge, reference, aspect)
     rng = np.random.default_rng(seed)
-    weights_B_P = _weights(len(judged_P_2), rng)
-    judged_B_2, pairs_B_4 = weights_B_P @ judged_P_2, weights_B_P @ pairs_P_4
+    judged_B_2, pairs_B_4 = np.split(_resampled(np.hstack([judged_P_2, pairs_P_4]), rng), [2], axis=1)
     prior_B_4 = PRIOR * rng.multinomial(4, [0.25] * 4, size=NUM_RESAMPLES)
     right, n = judged_P_2.sum(axis=0)
     total_4 = pairs_P_4.sum(axis=0)
@@ -230,16 +231,15 @@ def _kappa(counts_4: np.ndarray) -> Any:
     return _divided(raw - chance, np.where(1 - chance > 1e-12, 1 - chance, 0.0))
 
 
-def _weights(num_problems: int, rng: np.random.Generator) -> np.ndarray:
-    """(resamples, problems): how often each problem is drawn."""
-    if not num_problems:
-        return np.zeros((NUM_RESAMPLES, 0))
-    return rng.multinomial(num_problems, np.full(num_problems, 1 / num_problems), size=NUM_RESAMPLES).astype(float)
-
-
-def _resampled(counts_P_4: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    found: np.ndarray = _weights(len(counts_P_4), rng) @ counts_P_4
-    return found
+def _resampled(counts_P_K: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """(resamples, K): the sums over as many problems, drawn with replacement."""
+    num_problems = len(counts_P_K)
+    sums_B_K = np.zeros((NUM_RESAMPLES, counts_P_K.shape[1]))
+    at_once = max(1, COUNTS_AT_ONCE // max(1, num_problems))
+    for start in range(0, NUM_RESAMPLES if num_problems else 0, at_once):
+        part = sums_B_K[start : start + at_once]
+        part[:] = rng.multinomial(num_problems, np.full(num_problems, 1 / num_problems), size=len(part)) @ counts_P_K
+    return sums_B_K
 
 
 def _interval(values_B: np.ndarray) -> Interval | None:

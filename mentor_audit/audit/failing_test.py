@@ -20,7 +20,7 @@ from mentor_audit.tasks.sandbox.verify import Result
 
 ASPECTS_CHECKED: tuple[Aspect, ...] = ("detection", "location")
 MIN_QUOTED = 4
-"""Characters, blanks left out, of a quoted piece of code or of an input: shorter ones stand anywhere."""
+"""Characters, blanks left out, of a quoted part of a line or of an input: shorter ones stand anywhere."""
 _QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”")
 _LINE = re.compile(r"\bline\s*#?\s*(\d+)\b", re.IGNORECASE)
 
@@ -98,9 +98,10 @@ class _Program:
                     yield self.statements[line]
         for groups in _QUOTED.findall(words):
             quoted = _bare(next(filter(None, groups)))
-            if len(quoted) >= MIN_QUOTED:
-                lines = enumerate(self.source.split("\n"), 1)
-                yield from (self.statements[i] for i, line in lines if quoted in _bare(line) and i in self.statements)
+            for i, line in enumerate(map(_bare, self.source.split("\n")), 1):
+                is_part = len(quoted) >= MIN_QUOTED and quoted in line
+                if (is_part or quoted == line) and i in self.statements:
+                    yield self.statements[i]
 
 
 def _unknown(why: str) -> Audited:

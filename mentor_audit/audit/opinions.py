@@ -8,6 +8,8 @@ from mentor_audit.audit.cases import Case
 from mentor_audit.protocols import Usage
 from mentor_audit.records import Aspect
 
+CANARIES_FOUND = 0.8
+"""Of the verdicts of one kind that are known: an auditor that finds fewer is warned of."""
 UNREADABLE = "the mentor's reply could not be read: there is no diagnosis to judge"
 
 

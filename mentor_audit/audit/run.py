@@ -16,7 +16,7 @@ from mentor_audit.audit.cases import Case, audited, choose_suite, read_cases, ta
 from mentor_audit.audit.failing_test import Examines, FailingTest
 from mentor_audit.audit.human import PREFIX, HumanAuditor, choose_person
 from mentor_audit.audit.judge import Judge, JudgeAuditor
-from mentor_audit.audit.opinions import Auditor, BatchAudit, CanaryCounts
+from mentor_audit.audit.opinions import CANARIES_FOUND, Auditor, BatchAudit, CanaryCounts
 from mentor_audit.audit.planted_truth import PlantedTruth
 from mentor_audit.audit.step_checker import StepChecker
 from mentor_audit.config import nearest
@@ -30,8 +30,6 @@ from mentor_audit.store.run_row import make_run
 from mentor_audit.tasks.maths import MathVerifier
 
 AUDITORS = ("planted_truth", "step_checker", "failing_test", "judge", "human")
-CANARIES_FOUND = 0.8
-"""Of the canaries of one kind: a judge that finds fewer is warned of."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 Region = frozenset[int]
 """Indices of steps, from 0."""
 
-MIN_QUOTED = 4
+MIN_QUOTED = 3
 """Characters, blanks and markup left out: shorter quotes stand in too many places."""
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _LABEL = re.compile(r"\W*step\s*#?(\d+)\b", re.IGNORECASE)
@@ -82,7 +82,7 @@ def _nth(regions: Sequence[Region], number: int) -> Iterator[Region]:
 def _labelled(steps: Sequence[str]) -> list[Region]:
     """The solution's own steps, where it labels them 1, 2, 3 and so on; each reaches to the next label. Empty: it does not."""
     starts = [(int(found[1]), i) for i, step in enumerate(steps) if (found := _LABEL.match(step))]
-    if [number for number, _ in starts] != list(range(1, len(starts) + 1)):
+    if not starts or [number for number, _ in starts] != list(range(1, len(starts) + 1)):
         return []
     ends = [i for _, i in starts[1:]] + [len(steps)]
     return [Region(range(start, end)) for (_, start), end in zip(starts, ends, strict=True)]

@@ -9,13 +9,12 @@ from itertools import combinations
 from typing import Any
 
 from mentor_audit.audit.agreement import agreement, corrected_rate
+from mentor_audit.audit.opinions import CANARIES_FOUND
 from mentor_audit.report.data import Data
 from mentor_audit.report.words import and_list
 
 PROGRAMS = ("step_checker", "failing_test")
 CANARIES = ("canaries_true_asked", "canaries_true_found", "canaries_false_asked", "canaries_false_found")
-CANARIES_FOUND = 0.8
-"""Of canaries of one kind: an auditor that finds fewer is flagged."""
 
 
 def audit_findings(data: Data, seed: int) -> dict[str, Any]:
