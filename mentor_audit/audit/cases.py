@@ -44,7 +44,9 @@ def choose_suite(store: Store, suite: str | None) -> str:
         raise ConfigError(f"Expected diagnoses in {store.root}, found none. Run an arm with a mentor, or a replay, first.")
     if suite is not None or len(found) > 1:
         named = "none named" if suite is None else f"`{suite}`"
-        raise ConfigError(f"Expected one of the suites with diagnoses ({', '.join(found)}), found {named}. Name one with --suite.")
+        raise ConfigError(
+            f"Expected one of the suites with diagnoses ({', '.join(found)}), found {named}. Name one with --suite."
+        )
     return str(found[0])
 
 

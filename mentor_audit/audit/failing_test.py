@@ -93,15 +93,15 @@ class _Program:
     def named(self, words: str) -> Iterator[int]:
         """First lines of the statements that `words` may mean. A number counts lines of the program, of the code or of the attempt."""
         for number in map(int, _LINE.findall(words)):
-            for line in {number, number + self.before_code, number + self.before_code - self.before_attempt}:
-                if line in self.statements:
-                    yield self.statements[line]
+            for at in {number, number + self.before_code, number + self.before_code - self.before_attempt}:
+                if at in self.statements:
+                    yield self.statements[at]
         for groups in _QUOTED.findall(words):
             quoted = _bare(next(filter(None, groups)))
-            for i, line in enumerate(map(_bare, self.source.split("\n")), 1):
+            for at, line in enumerate(map(_bare, self.source.split("\n")), 1):
                 is_part = len(quoted) >= MIN_QUOTED and quoted in line
-                if (is_part or quoted == line) and i in self.statements:
-                    yield self.statements[i]
+                if (is_part or quoted == line) and at in self.statements:
+                    yield self.statements[at]
 
 
 def _unknown(why: str) -> Audited:
