@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from mentor_audit.simulate import truth
 from mentor_audit.simulate.worlds import WORLDS
@@ -19,14 +20,14 @@ import naive  # noqa: E402
 import validity  # noqa: E402
 import validity_tables  # noqa: E402
 
-STORES = 40
 MISLED = "form, easy failures diagnosed right"
 UNEQUAL = "sampling, unequal prices"
+STORES = {MISLED: 40, UNEQUAL: 20}
 
 
 @pytest.fixture(scope="module")
 def judged() -> dict[str, list[dict[str, Any]]]:
-    return {world: [validity.judge(world, seed) for seed in range(STORES)] for world in (MISLED, UNEQUAL)}
+    return {world: [validity.judge(world, seed) for seed in range(number)] for world, number in STORES.items()}
 
 
 def parts(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -38,10 +39,8 @@ def parts(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 def test_verdicts_are_rarely_false(judged: dict[str, list[dict[str, Any]]]) -> None:
     for world, records in judged.items():
         for outcome, found in parts(records).items():
-            assert sum(part.get("false", False) for part in found) <= 6, (
-                world,
-                outcome,
-            )  # at 5 % of 40, more happens in 3 of 1000 tries
+            most = stats.binom.ppf(0.997, len(found), 0.05)  # more is rarer than 3 in 1000 at 5 %
+            assert sum(part.get("false", False) for part in found) <= most, (world, outcome)
 
 
 @pytest.mark.slow
@@ -60,6 +59,8 @@ def test_naive_analyses_are_misled_on_the_same_stores(judged: dict[str, list[dic
 
     assert bias(MISLED, "right against wrong diagnoses, by program") > 0.1
     assert bias(MISLED, "right against wrong diagnoses, by a judge who errs") > 0.05
+    ours = [record["parts"]["rescue"]["contrasts"]["mentor - wrong"] for record in judged[MISLED]]
+    assert abs(np.mean([c["value"] - c["true"] for c in ours])) < 0.05
     ours = [record["parts"]["transfer"]["contrasts"]["mentor - resample"] for record in judged[UNEQUAL]]
     assert abs(np.mean([c["value"] - c["true"] for c in ours])) < 0.02 < bias(UNEQUAL, "arms at equal steps, not equal compute")
 
@@ -80,6 +81,9 @@ def test_a_verdict_is_false_when_the_truth_contradicts_a_claim() -> None:
 
 def test_every_world_deserves_the_verdict_that_its_name_says() -> None:
     right = {world: validity.right_code("transfer", truth(WORLDS[world])) for world in WORLDS if WORLDS[world].gain}
+    rescue = {world: validity.right_code("rescue", truth(WORLDS[world])) for world in WORLDS if WORLDS[world].replays}
+    assert rescue["context"] == rescue[MISLED] == "instruction_form"
+    assert right["leakage"] == rescue["leakage"] == "leakage"
     assert right["nothing"] == right["nothing, seeds differ"] == "no_gain"
     assert right["sampling"] == right[UNEQUAL] == "extra_sampling"
     assert right["form"] == "instruction_form"
