@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from mentor_audit.report.contrasts import MARGIN, estimate_of
+from mentor_audit.report.contrasts import MARGIN, NOTHING
 from mentor_audit.report.data import Data, arm_order, make_cells
 from mentor_audit.report.ladder import BESIDE, MAIN, Rung, isolates, ladder, pairs
 from mentor_audit.report.statistics import Cells, Estimate, equivalence_p, holm, joint_bootstrap, pass_at_k, upper_bound
@@ -121,6 +121,8 @@ def _cells(frame: pl.DataFrame, seed: int, numerator: str, denominator: str) -> 
 
 def _arms(frame: pl.DataFrame, rescued: Cells, success: Cells, seed: int) -> list[dict[str, Any]]:
     found = []
+    rates = joint_bootstrap(rescued, {arm: (arm,) for arm in rescued.arms}, np.random.default_rng([seed, 20])).estimates
+    successes = joint_bootstrap(success, {arm: (arm,) for arm in success.arms}, np.random.default_rng([seed, 21])).estimates
     for arm in sorted(frame["arm"].unique().to_list(), key=arm_order):
         mine = frame.filter(pl.col("arm") == arm)
         prices = {f"{name}_a_failure": _mean(mine[name]) for name in PRICES}
@@ -136,8 +138,8 @@ def _arms(frame: pl.DataFrame, rescued: Cells, success: Cells, seed: int) -> lis
                 "responses": int(mine["responses"].sum()),
                 "scored": int(mine["scored"].sum()),
                 "correct": int(mine["correct"].sum()),
-                "rescue_rate": estimate_of(rescued, (arm,), [seed, 20]),
-                "success": estimate_of(success, (arm,), [seed, 21]),
+                "rescue_rate": rates.get(arm, NOTHING),
+                "success": successes.get(arm, NOTHING),
                 "rescue_rate_unknown_as_failed": num_rescued / mine.height,
                 **prices,
                 **{f"{name}_a_rescue": _ratio(mine[name], num_rescued) for name in PRICES},
@@ -147,31 +149,29 @@ def _arms(frame: pl.DataFrame, rescued: Cells, success: Cells, seed: int) -> lis
 
 
 def _contrasts(rescued: Cells, success: Cells, extra: str, seed: int) -> list[RescueContrast]:
-    found = [
-        _contrast(Rung(name, plus, minus, isolates(name)), rescued, success, seed)
-        for name, plus, minus in pairs(rescued.arms, extra)
-    ]
+    rungs = [Rung(name, plus, minus, isolates(name)) for name, plus, minus in pairs(rescued.arms, extra)]
+    found = [_made(rung, *both) for rung, both in zip(rungs, _both(rungs, rescued, success, seed), strict=True)]
     adjusted = holm([c.estimate.p for c in found])
     return [replace(contrast, p_holm=p) for contrast, p in zip(found, adjusted, strict=True)]
 
 
-def _contrast(rung: Rung, rescued: Cells, success: Cells, seed: int) -> RescueContrast:
-    pair = (rung.plus, rung.minus)
-    estimate = estimate_of(rescued, pair, [seed, 20])
-    apart = estimate_of(success, pair, [seed, 21]) if set(pair) <= set(success.arms) else None
-    return _made(rung, estimate, apart)
+def _both(rungs: Sequence[Rung], rescued: Cells, success: Cells, seed: int) -> list[tuple[Estimate, Estimate | None]]:
+    """Of each rung its two outcomes; all from the same resamples."""
+    named = {rung.name: (rung.plus, rung.minus) for rung in rungs}
+    responding = {name: pair for name, pair in named.items() if set(pair) <= set(success.arms)}
+    whole = joint_bootstrap(rescued, named, np.random.default_rng([seed, 20])).estimates
+    apart = joint_bootstrap(success, responding, np.random.default_rng([seed, 21])).estimates
+    return [(whole[name], apart.get(name)) for name in named]
 
 
 def _steps(rungs: Sequence[Rung], rescued: Cells, success: Cells, seed: int) -> list[RescueContrast]:
     """All from the same resamples, with simultaneous intervals."""
     joint = joint_bootstrap(rescued, {rung.name: (rung.plus, rung.minus) for rung in rungs}, np.random.default_rng([seed, 22]))
-    found = []
-    for rung in rungs:
-        apart = (
-            estimate_of(success, (rung.plus, rung.minus), [seed, 21]) if {rung.plus, rung.minus} <= set(success.arms) else None
-        )
-        found.append(replace(_made(rung, joint.estimates[rung.name], apart), simultaneous=joint.simultaneous[rung.name]))
-    return found
+    apart = _both(rungs, rescued, success, seed)
+    return [
+        replace(_made(rung, joint.estimates[rung.name], success_of), simultaneous=joint.simultaneous[rung.name])
+        for rung, (_, success_of) in zip(rungs, apart, strict=True)
+    ]
 
 
 def _made(rung: Rung, estimate: Estimate, success: Estimate | None) -> RescueContrast:

@@ -128,12 +128,13 @@ class Joint:
 
 def joint_bootstrap(
     cells: Cells,
-    contrasts: Mapping[str, tuple[str, str]],
+    contrasts: Mapping[str, tuple[str, ...]],
     rng: np.random.Generator,
     num_resamples: int = NUM_RESAMPLES,
     confidence: float = CONFIDENCE,
 ) -> Joint:
-    """Every contrast `name: (plus, minus)` as `cluster_bootstrap` has it, on the seeds that all named arms have, from the same draws.
+    """Every contrast `name: (plus, minus)`, or rate `name: (arm,)`, as `cluster_bootstrap` has it, on the seeds that all named arms have, from the
+    same draws: many numbers of many problems cost no more than one.
 
     The simultaneous intervals are those of the largest |t|: its critical value is simulated from the multivariate t with the
     correlation of the resampled contrasts and the smallest of their degrees of freedom (Westfall and Young 1993, "Resampling-Based
@@ -145,18 +146,20 @@ def joint_bootstrap(
         return Joint({}, {}, None)
     arms = tuple(dict.fromkeys(arm for pair in contrasts.values() for arm in pair))
     shared = cells.of(*arms)
-    at = {arm: i for i, arm in enumerate(arms)}
-    plus_C, minus_C = (np.array([at[pair[side]] for pair in contrasts.values()]) for side in (0, 1))
+    weights_A_C = np.zeros((len(arms), len(contrasts)))
+    for c, pair in enumerate(contrasts.values()):
+        for arm, sign in zip(pair, (1.0, -1.0), strict=False):
+            weights_A_C[arms.index(arm), c] = sign
     counts = [_known_problems(shared.of(*pair)) for pair in contrasts.values()]
     num_seeds = len(shared.seeds)
     if not num_seeds:
         empty = {name: Estimate(None, None, None, None, None, None, 0, 0) for name in contrasts}
         return Joint(empty, dict.fromkeys(contrasts), None)
-    value_C = _whole(shared)[0, plus_C] - _whole(shared)[0, minus_C]
+    value_C = _contrasted(_whole(shared), weights_A_C)[0]
     drawn = []
     for seeds, problems in ((True, False), (False, True), (True, True)):
         rates_B_A = _resampled(shared, rng, num_resamples, seeds, problems)
-        drawn.append(rates_B_A[:, plus_C] - rates_B_A[:, minus_C])
+        drawn.append(_contrasted(rates_B_A, weights_A_C))
     estimates = {
         name: _estimate(float(value_C[c]), [_variance(d[:, c]) for d in drawn], num_seeds, counts[c], confidence)
         if np.isfinite(value_C[c])
@@ -256,9 +259,16 @@ def _estimate(value: float, variances: Sequence[float], num_seeds: int, num_prob
     return Estimate(value, value - reach, value + reach, error, freedom, p, num_seeds, num_problems)
 
 
+def _contrasted(rates_B_A: np.ndarray, weights_A_C: np.ndarray) -> np.ndarray:
+    """(B, C) weighted sums; an arm that is not known spoils only the contrasts that it is part of."""
+    known = np.where(np.isfinite(rates_B_A), rates_B_A, 0.0) @ weights_A_C
+    spoilt = (~np.isfinite(rates_B_A)).astype(float) @ np.abs(weights_A_C) > 0
+    return np.where(spoilt, np.nan, known)
+
+
 def _largest_t(estimates: Sequence[Estimate], drawn_B_C: np.ndarray, rng: np.random.Generator, confidence: float) -> float | None:
     """The quantile of the largest |t| of the contrasts that vary; None for fewer than two."""
-    moving = [c for c, e in enumerate(estimates) if e.standard_error]
+    moving = [c for c, e in enumerate(estimates) if e.standard_error and drawn_B_C[:, c].std() > 1e-12]
     if len(moving) < 2:
         return None
     whole = drawn_B_C[:, moving][np.isfinite(drawn_B_C[:, moving]).all(axis=1)]
