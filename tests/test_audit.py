@@ -1,7 +1,10 @@
 """An audit of a store by program and by people: every diagnosis once, going on after an interruption, refusals, what is told apart."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -118,6 +121,34 @@ def test_an_interrupted_audit_goes_on_and_ends_with_the_same_rows(store: Store, 
     launches = store.sql("SELECT launch, step FROM train_step WHERE run_id = 's-audit-planted_truth' ORDER BY step")
     assert launches.rows() == [(1, 0), (2, 1), (2, 2)]
     assert store.check() == []
+
+
+KILLED = """
+import os, sys
+from test_audit import TASK
+from mentor_audit.audit.run import run_audit
+from mentor_audit.store import Store
+
+def progress(done, total):
+    if done == 8:
+        os.kill(os.getpid(), 9)
+
+run_audit(Store.open(sys.argv[1]), "planted_truth", task=TASK, batch=4, progress=progress)
+"""
+
+
+def test_an_audit_whose_process_is_killed_keeps_what_it_reported(store: Store, made: Path, tmp_path: Path) -> None:
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(store.root)], env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    )
+    assert killed.returncode == -9
+    assert store.sql("SELECT count(DISTINCT diagnosis_id) AS n FROM diagnosis_audit WHERE mode = 'audit'")["n"].item() == 8
+    assert run_audit(store, "planted_truth", task=TASK, batch=4).num_new == 4
+    shutil.copytree(made, tmp_path / "whole")
+    whole = Store.open(tmp_path / "whole")
+    run_audit(whole, "planted_truth", task=TASK, batch=4)
+    assert store.sql(ROWS).equals(whole.sql(ROWS))
+    assert [finding for finding in store.check() if finding.severity == "error"] == []
 
 
 def test_a_limit_takes_the_first_in_the_order_of_the_seed(store: Store) -> None:

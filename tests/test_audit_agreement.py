@@ -1,6 +1,9 @@
 """Agreement on hand-worked tables, its intervals, and rates corrected for a judge's known error."""
 
+import ast
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -165,3 +168,20 @@ def judged(number: int, labelled: int, seed: int) -> Sequence[dict[str, Any]]:
         if d < labelled:
             found.append(row(f"p{d // 2}", f"d{d}", "truth", right))
     return found
+
+
+def test_the_example_in_the_documentation_says_what_comes_out() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "auditing.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    scope: dict[str, Any] = {}
+    checked = 0
+    for statement in ast.parse(code).body:
+        source = ast.get_source_segment(code, statement)
+        assert source is not None
+        if isinstance(statement, ast.Expr):
+            said = code.splitlines()[statement.end_lineno - 1].partition("  # ")[2]
+            assert eval(source, scope) == pytest.approx(ast.literal_eval(said))
+            checked += 1
+        else:
+            exec(source, scope)
+    assert checked == 2

@@ -27,6 +27,7 @@ from mentor_audit.config import MentorSection
 from mentor_audit.errors import ConfigError, ModelError
 from mentor_audit.protocols import Usage
 from mentor_audit.store import Store
+from mentor_audit.tasks.chain import Chain, ChainSettings, ChainTask
 
 Say = Callable[[str, str], str | None]
 """(prompt, nonce) -> reply."""
@@ -239,6 +240,22 @@ def test_an_altered_diagnosis_is_known_wrong_only_in_what_was_altered() -> None:
     assert wrong.expected == {"location": False, "fix": False} and wrong.case.error_type == "slip"
 
 
+def test_canaries_of_the_chain_task_are_known_in_all_aspects() -> None:
+    task = ChainTask(ChainSettings(num_train=30, num_heldout=1, train_mix={1: 1.0}))
+    problems = {p.row.problem_id: p for p in task.problems("train")}
+    pool = []
+    for key, about in problems.items():
+        chain = Chain.read(about.row.prompt)
+        attempt = chain.write(chain.hard_steps())
+        pool.append(case(diagnosis_id=key, problem_id=key, problem=about.row.prompt, attempt=attempt))
+    drawn = CanaryMaker(pool, task, problems).draw(pool, random.Random(1), 30)
+    assert len(drawn) == 60
+    for right, wrong in zip(drawn[::2], drawn[1::2], strict=True):
+        assert right.expected == dict.fromkeys(ASPECTS, True)
+        assert wrong.expected in ({"location": False, "fix": False}, {"cause": False, "fix": False})
+    assert len({tuple(wrong.expected) for wrong in drawn[1::2]}) == 2
+
+
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5])
 def test_a_judge_that_lies_at_a_known_rate_is_found_out_by_its_canaries_and_by_agreement(share: float) -> None:
     """With 300 diagnoses; a rate of 0.2 among 300 has a standard error of 0.023, among 114 known verdicts of 0.037."""
@@ -362,6 +379,19 @@ def test_a_policy_judges_in_one_call_and_a_reply_that_was_cut_says_so() -> None:
     assert [a.text for a in answers] == ["whole", "cut ..."] and [a.error is None for a in answers] == [True, False]
     assert policy.calls == [([[{"role": "user", "content": "one"}], [{"role": "user", "content": "two"}]], 1)]
     assert all(a.usage is not None for a in answers)
+
+
+def test_a_model_from_a_folder_judges_and_nonsense_is_no_verdict(tmp_path: Path) -> None:
+    from tiny import tiny_model, tiny_tokenizer
+
+    tiny_model().save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    judge = load_judge(MentorSection(kind="hf", model=str(tmp_path), max_tokens=4), as_chat=False)
+    problems = {"words-1": problem("1")}
+    (audited,) = JudgeAuditor(judge, CanaryMaker([case()], TASK, problems), False).audit([case()], 0).audited
+    assert [opinion.verdict for opinion in audited.opinions] == [None] * 4
+    assert "could not be read" in audited.opinions[0].why and "too long" in audited.opinions[0].why
+    assert audited.usage is not None and audited.usage.flops is not None
 
 
 def test_an_endpoint_that_is_down_gives_answers_with_reasons() -> None:

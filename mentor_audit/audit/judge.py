@@ -86,6 +86,6 @@ class JudgeAuditor:
             if answer.text is None:
                 opinions = cannot_tell(f"the call of the judge failed: {answer.error}")
             else:
-                opinions = read_reply(answer.text, asked.nonce)
+                opinions = read_reply(answer.text, asked.nonce, answer.error)
             found[i] = Audited(opinions, answer.usage, answer.error)
         return [found[i] for i in range(len(cases))]

@@ -51,11 +51,15 @@ def question(case: Case, with_reference: bool) -> Question:
     return Question(frame.replace("{{material}}", material, 1), nonce)
 
 
-def read_reply(reply: str, nonce: str) -> list[Opinion]:
-    """One opinion an aspect. The last object with the nonce counts; an aspect that it does not judge in our words is "can't tell"."""
+def read_reply(reply: str, nonce: str, doubt: str | None = None) -> list[Opinion]:
+    """One opinion an aspect. The last object with the nonce counts; an aspect that it does not judge in our words is "can't tell".
+
+    `doubt` is what went wrong with the reply, such as being cut; it explains one that can't be read.
+    """
     signed = [found for found in json_objects(reply) if found.get(NONCE_KEY) == nonce]
     if not signed:
-        return cannot_tell("the judge's reply could not be read: expected a JSON object with our nonce, found none")
+        reason = f" ({doubt})" if doubt else ""
+        return cannot_tell(f"the judge's reply could not be read: expected a JSON object with our nonce, found none{reason}")
     return [_opinion(aspect, signed[-1].get(aspect)) for aspect in ASPECTS]
 
 

@@ -39,7 +39,7 @@ def load_judge(section: MentorSection, *, folder: Path | None = None, as_chat: b
 
 
 class PolicyJudge:
-    """Asks a `Policy`, all prompts in one call."""
+    """Asks a `Policy`, all prompts in one call. Of a model in a folder the name is the folder's."""
 
     def __init__(self, policy: Policy, section: MentorSection, as_chat: bool = True) -> None:
         self.name = policy.name
@@ -104,4 +104,5 @@ def _load_policy(section: MentorSection, device: str | None) -> Policy:
 
     assert section.model is not None  # the section refuses hf without one
     model, tokenizer, _ = load_model(section.model, revision=section.revision, device=device)
-    return HFPolicy(model, tokenizer, max_new_tokens=section.max_tokens, temperature=section.temperature, name=section.model)
+    name = Path(section.model).name if Path(section.model).is_dir() else section.model
+    return HFPolicy(model, tokenizer, max_new_tokens=section.max_tokens, temperature=section.temperature, name=name)

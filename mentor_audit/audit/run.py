@@ -107,6 +107,7 @@ def run_audit(
                     judged = who.audit(part, _draw(seed, part[0]))
                     tables = _rows(part, judged, who, done, audit)
                     audit.commit(tables, time.perf_counter() - started, {"canaries": vars(judged.canaries)})
+                    audit.flush()  # a judge was paid for it
                     if progress is not None:
                         progress(start + len(part), len(todo))
     return _summary(store, name, who.name, run.run_id, len(todo), len(left) - len(todo))
@@ -131,13 +132,13 @@ def _auditor(
     if name == "planted_truth":
         if not isinstance(task, ChecksSteps):
             raise ConfigError(_lacking(name, "knows by program where an attempt goes wrong", task))
-        return PlantedTruth(task, task_problems(task, cases))  # type: ignore[arg-type]
+        return PlantedTruth(task, task_problems(task, cases))
     if name == "step_checker":
         return StepChecker(stack.enter_context(MathVerifier()))
     if name == "failing_test":
         if not isinstance(task, Examines):
             raise ConfigError(_lacking(name, "runs programs", task))
-        return FailingTest(task, task_problems(task, cases))  # type: ignore[arg-type]
+        return FailingTest(task, task_problems(task, cases))
     if name == "human" or name.startswith(PREFIX):
         labels = store.registry.labels()
         return HumanAuditor(choose_person(labels, name), labels)
