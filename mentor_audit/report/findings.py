@@ -9,6 +9,11 @@
                   curves [{run_id, arm, seed, steps, compute, accuracy}]
                   bands {arm: [points]}, matched [], trajectory [] (adds up from placebo to mentor), equal_sampling
     replays       []     a row a replay: arms [], contrasts [], decomposition [], trajectory [], equal_sampling, verdict as above
+    chance        []     a row a replay: what fresh samples would have rescued anyway, by a beta-binomial fit to its bank
+    strata        []     a row a replay and auditor; descriptive
+    randomised    null, or arms [], contrasts [] by inverse-probability weighting
+    leakage       rates [], sensitivity []
+    audits        agreement [], corrected [], canaries []
     health        []     a row an arm, with a series and flags
     rescue        arms [], contrasts []
     zero_reward   []     a row an arm, with a series
@@ -32,9 +37,14 @@ from typing import Any
 import numpy as np
 
 from mentor_audit.report import settings, training
+from mentor_audit.report.audits import audit_findings
+from mentor_audit.report.chance import chance_rescue
 from mentor_audit.report.data import Data
 from mentor_audit.report.health import health
+from mentor_audit.report.leaks import leakage
+from mentor_audit.report.randomised import randomised
 from mentor_audit.report.replay import replays
+from mentor_audit.report.strata import strata
 from mentor_audit.report.transfer import Curve, Transfer, compare
 from mentor_audit.report.verdict import decide, decide_replay
 
@@ -50,6 +60,11 @@ SOURCES = {
     "pairs": (["evaluations", "heldout"], "report.statistics.mcnemar_p"),
     "replays": (["replay", "runs"], "report.replay.replays, report.statistics.cluster_bootstrap, joint_bootstrap, holm"),
     "replay_verdicts": (["replay", "runs"], "report.verdict.decide_replay"),
+    "chance": (["bank", "replay"], "report.chance.chance_rescue"),
+    "strata": (["replay_strata", "replay"], "report.strata.strata, report.statistics.cluster_bootstrap"),
+    "randomised": (["randomised"], "report.randomised.randomised, report.statistics.joint_bootstrap"),
+    "leakage": (["leaks", "leaking", "replay"], "report.leaks.leakage, report.statistics.joint_bootstrap"),
+    "audits": (["audits"], "report.audits.audit_findings"),
     "health": (["health", "drift", "off_policy", "runs"], "report.health.health"),
     "rescue": (["rescue"], "report.training.rescue, report.statistics.cluster_bootstrap"),
     "zero_reward": (["zero_reward"], "report.training.zero_reward"),
@@ -66,7 +81,8 @@ SOURCES = {
 def find(data: Data, root: str, unit: str, seed: int) -> dict[str, Any]:
     """Compute everything. The result is plain JSON: dictionaries, lists, text, finite numbers and None."""
     transfer = compare(data, unit, seed)
-    found_replays = [{**vars(replay), "verdict": decide_replay(replay)} for replay in replays(data, unit, seed)]
+    in_replays = replays(data, unit, seed)
+    found_replays = [{**vars(replay), "verdict": decide_replay(replay)} for replay in in_replays]
     is_only_replays = bool(found_replays) and not data.trained
     found = {
         "format": "mentor_audit.report",
@@ -79,6 +95,11 @@ def find(data: Data, root: str, unit: str, seed: int) -> dict[str, Any]:
         "verdict": None if is_only_replays else decide(transfer, settings.data_caveats(data)),
         "transfer": _transfer(transfer),
         "replays": found_replays,
+        "chance": chance_rescue(data, in_replays, seed),
+        "strata": strata(data, seed),
+        "randomised": randomised(data, seed),
+        "leakage": leakage(data, seed),
+        "audits": audit_findings(data, seed),
         "health": health(data),
         "rescue": training.rescue(data, seed),
         "zero_reward": training.zero_reward(data),

@@ -92,6 +92,7 @@ def _environment(finalize: Any) -> Environment:
         num=words.number,
         p=words.p_value,
         listed=words.and_list,
+        yes=lambda value: words.UNKNOWN if value is None else "yes" if value else "no",
         known=lambda value: words.UNKNOWN if value is None else value,
     )
     return made

@@ -78,11 +78,8 @@ def replays(data: Data, unit: str, seed: int) -> list[Replay]:
 
 
 def _replay(run: dict[str, Any], frame: pl.DataFrame, unit: str, seed: int) -> Replay:
-    frame = frame.with_columns(
-        (pl.col("correct") > 0).cast(pl.Float64).alias("rescued"),
-        ((pl.col("responses") == 0) | (pl.col("scored") > 0)).cast(pl.Float64).alias("known"),
-    )
-    rescued, success = _cells(frame, run["seed"], "rescued", "known"), _cells(frame, run["seed"], "correct", "scored")
+    frame = with_outcome(frame)
+    rescued, success = cells_of(frame, run["seed"], "rescued", "known"), cells_of(frame, run["seed"], "correct", "scored")
     config = json.loads(run["config"])
     mentor = config.get("mentor") or {}
     extra = resample_arm(list(rescued.arms), unit)
@@ -104,17 +101,17 @@ def _replay(run: dict[str, Any], frame: pl.DataFrame, unit: str, seed: int) -> R
     )
 
 
-def _cells(frame: pl.DataFrame, seed: int, numerator: str, denominator: str) -> Cells:
-    """Sums by arm and problem."""
-    sums = (
-        frame.group_by("arm", "problem_id").agg(pl.col(numerator, denominator).sum())
-        if numerator != "rescued"
-        else (
-            frame.with_columns((pl.col("rescued") * pl.col("known")).alias("rescued"))
-            .group_by("arm", "problem_id")
-            .agg(pl.col("rescued", "known").sum())
-        )
+def with_outcome(frame: pl.DataFrame) -> pl.DataFrame:
+    """The query's rows with `rescued` and `known`, 0 or 1; an unknown failure is not rescued."""
+    return frame.with_columns(
+        (pl.col("correct") > 0).cast(pl.Float64).alias("rescued"),
+        ((pl.col("responses") == 0) | (pl.col("scored") > 0)).cast(pl.Float64).alias("known"),
     )
+
+
+def cells_of(frame: pl.DataFrame, seed: int, numerator: str, denominator: str) -> Cells:
+    """Sums by arm and problem."""
+    sums = frame.group_by("arm", "problem_id").agg(pl.col(numerator, denominator).sum())
     rows = sums.select("arm", "problem_id", numerator, denominator).iter_rows()
     return make_cells([(arm, seed, problem, float(top), float(bottom)) for arm, problem, top, bottom in rows if bottom])
 
