@@ -10,17 +10,23 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Limits": "mentor_audit.store",
-    "MentorAuditError": "mentor_audit.errors",
     "MathVerifier": "mentor_audit.tasks",
+    "MentorAuditError": "mentor_audit.errors",
     "MentorGRPOTrainer": "mentor_audit.training",
     "Report": "mentor_audit.report",
     "Store": "mentor_audit.store",
     "SuiteConfig": "mentor_audit.config",
+    "audit_score": "mentor_audit.audit.score",
     "build_report": "mentor_audit.report",
     "create_store": "mentor_audit.api",
+    "label_diagnoses": "mentor_audit.audit.label",
     "load_config": "mentor_audit.config",
     "open_store": "mentor_audit.api",
+    "plan_power": "mentor_audit.report.power",
     "run_attacks": "mentor_audit.tasks.sandbox.check",
+    "run_audit": "mentor_audit.audit.run",
+    "run_leak_audit": "mentor_audit.audit.leakage_run",
+    "run_replay": "mentor_audit.replay",
     "run_suite": "mentor_audit.suite",
     "task_dataset": "mentor_audit.training",
     "train_run": "mentor_audit.suite",
@@ -35,11 +41,17 @@ __all__ = [
     "Report",
     "Store",
     "SuiteConfig",
+    "audit_score",
     "build_report",
     "create_store",
+    "label_diagnoses",
     "load_config",
     "open_store",
+    "plan_power",
     "run_attacks",
+    "run_audit",
+    "run_leak_audit",
+    "run_replay",
     "run_suite",
     "task_dataset",
     "train_run",
@@ -48,9 +60,15 @@ __all__ = [
 
 if TYPE_CHECKING:
     from mentor_audit.api import create_store, open_store
+    from mentor_audit.audit.label import label_diagnoses
+    from mentor_audit.audit.leakage_run import run_leak_audit
+    from mentor_audit.audit.run import run_audit
+    from mentor_audit.audit.score import audit_score
     from mentor_audit.config import SuiteConfig, load_config
     from mentor_audit.errors import MentorAuditError
+    from mentor_audit.replay import run_replay
     from mentor_audit.report import Report, build_report
+    from mentor_audit.report.power import plan_power
     from mentor_audit.store import Limits, Store
     from mentor_audit.suite import run_suite, train_run, validate
     from mentor_audit.tasks import MathVerifier

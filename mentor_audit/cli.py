@@ -418,3 +418,6 @@ def _say(line: str) -> None:
     from mentor_audit.store.chain import plain
 
     out.print(Text(plain(line)), soft_wrap=True)
+
+
+from mentor_audit import cli_audit as cli_audit  # noqa: E402  its commands join `app`

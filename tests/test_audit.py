@@ -1,4 +1,4 @@
-"""An audit of a store by program and by people: every diagnosis once, going on after an interruption, refusals, what is told apart."""
+"""An audit of a store by program and by people: every diagnosis once, going on after an interruption, refusals, aspects apart."""
 
 import json
 import os
@@ -27,14 +27,21 @@ from mentor_audit.store import Store
 NAMES = [str(n) for n in range(12)]
 TASK = CheckedWordTask([problem(name) for name in NAMES])
 ALL = ("cause", "detection", "fix", "location")
-ROWS = "SELECT audit_id, diagnosis_id, auditor, aspect, verdict, confidence, why FROM diagnosis_audit WHERE mode = 'audit' ORDER BY audit_id"
+ROWS = (
+    "SELECT audit_id, diagnosis_id, auditor, aspect, verdict, confidence, why "
+    "FROM diagnosis_audit WHERE mode = 'audit' ORDER BY audit_id"
+)
+
+
+def who(accuracy: float) -> Actors:
+    policy = RulePolicy([])
+    facts = {"policy": {"name": policy.name, "revision": "1", "params": 1}}
+    return Actors(TASK, policy, ScriptedMentor(TASK, policy, accuracy), facts)
 
 
 def audited_store(root: Path, accuracy: float = 0.5, arms: tuple[str, ...] = ("mentor",)) -> Store:
     """A diagnosis of each of 12 problems' failures; a wrong one blames another place for the same kind of error."""
-    policy = RulePolicy([])
-    facts = {"policy": {"name": policy.name, "revision": "1", "params": 1}}
-    return play(root, Actors(TASK, policy, ScriptedMentor(TASK, policy, accuracy), facts), arms=list(arms))
+    return play(root, who(accuracy), arms=list(arms))
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +96,7 @@ def test_auditing_again_adds_nothing_and_new_diagnoses_are_added(store: Store) -
     again = run_audit(store, "planted_truth", task=TASK)
     assert again.num_new == 0 and {c.aspect: c.right + c.wrong for c in again.aspects} == dict.fromkeys(ALL, 12)
     assert store.sql("SELECT * FROM diagnosis_audit ORDER BY audit_id").equals(before)
-    play(store.root, Actors(TASK, RulePolicy([]), ScriptedMentor(TASK, RulePolicy([]), 1.0), {"policy": {"name": "scripted-policy", "revision": "1", "params": 1}}),
-         arms=["mentor"], name="second")  # fmt: skip
+    play(store.root, who(1.0), arms=["mentor"], name="second")
     assert run_audit(store, "planted_truth", task=TASK).num_new == 12
     assert store.check() == []
 
@@ -164,7 +170,8 @@ def test_a_case_shows_nothing_of_arm_and_follow_ups(store: Store) -> None:
     case = read_cases(store, "s", 0)[0]
     known = set(vars(case))
     assert known == {
-        "diagnosis_id", "problem_id", "problem", "gold", "attempt", "attempt_is_correct", "is_readable", "location", "error_type", "claim", "instruction",
+        "diagnosis_id", "problem_id", "problem", "gold", "attempt", "attempt_is_correct", "is_readable",
+        "location", "error_type", "claim", "instruction",
     }  # fmt: skip
     follow_ups = set(store.sql("SELECT completion FROM attempt WHERE role = 'follow_up'")["completion"])
     assert follow_ups and not follow_ups & set(map(str, vars(case).values()))
@@ -172,8 +179,9 @@ def test_a_case_shows_nothing_of_arm_and_follow_ups(store: Store) -> None:
 
 def case(**change: Any) -> Case:
     given: dict[str, Any] = {
-        "diagnosis_id": "d", "problem_id": "words-1", "problem": "Q 1", "gold": "right", "attempt": "bad-1 so wrong", "attempt_is_correct": False,
-        "is_readable": True, "location": "bad-1", "error_type": "slip", "claim": "it slips", "instruction": "fix bad-1",
+        "diagnosis_id": "d", "problem_id": "words-1", "problem": "Q 1", "gold": "right", "attempt": "bad-1 so wrong",
+        "attempt_is_correct": False, "is_readable": True,
+        "location": "bad-1", "error_type": "slip", "claim": "it slips", "instruction": "fix bad-1",
     }  # fmt: skip
     return Case(**{**given, **change})
 

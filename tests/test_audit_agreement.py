@@ -108,7 +108,7 @@ def test_rogan_and_gladen_by_hand() -> None:
 
 
 def test_a_corrected_rate_by_hand() -> None:
-    """Of 100 diagnoses that both judged, 50 are right: the judge finds 45 of them, and 10 of the others. Alone it finds 60 of 100 right."""
+    """Of 100 that both judged, 50 are right: the judge finds 45 of them, and 10 of the others. Alone it finds 60 of 100 right."""
     both = rows(*[(9, 1, 2, 8)] * 5)
     alone = [row(f"q{i % 20}", f"q{i}", "judge", i % 5 < 3) for i in range(100)]
     found = corrected_rate([*both, *alone], "judge", "truth", "location")

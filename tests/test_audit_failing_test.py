@@ -15,7 +15,15 @@ from mentor_audit.tasks.code import CodeSettings, CodeTask
 from mentor_audit.tasks.code.base import CodeProblem
 from mentor_audit.tasks.sandbox.verify import FailingCase, FunctionTests, Result
 
-CODE = 'def grade(x):\n    """Of x."""\n    if x > 10:\n        y = 1\n        return y + 1\n    return sum(\n        [x,\n         1])\n'
+CODE = '''def grade(x):
+    """Of x."""
+    if x > 10:
+        y = 1
+        return y + 1
+    return sum(
+        [x,
+         1])
+'''
 ATTEMPT = f"Here it is.\n\n```python\n{CODE}```\n"
 FAILED = Result("fail", "AssertionError", 1, FailingCase(2, "assert grade(12) == 3", "12, []", "2", "3"), (1, 3, 4, 5))
 

@@ -11,7 +11,23 @@ from mentor_audit import cli, schema
 from mentor_audit.store import Store
 from mentor_audit.store.reader import live_files
 
-COMMANDS = ["check", "compact", "demo", "report", "sandbox-check", "schema", "show", "sql", "suite", "train", "validate"]
+COMMANDS = [
+    *(
+        "audit",
+        "audit-score",
+        "check",
+        "compact",
+        "demo",
+        "label",
+        "leakage",
+        "power",
+        "replay",
+        "report",
+        "sandbox-check",
+        "schema",
+    ),
+    *("show", "sql", "suite", "train", "validate"),
+]
 MENTOR = "golden-mentor-s1"
 
 

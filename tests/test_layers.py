@@ -61,7 +61,7 @@ def floor(path: Path) -> str:
 def test_a_lower_floor_never_imports_a_higher_one(path: Path) -> None:
     here = floor(path)
     if here not in FLOORS:
-        assert here in {"__init__", "__main__", "cli", "api"}, f"{here} stands on no floor: add it to FLOORS"
+        assert here in {"__init__", "__main__", "cli", "cli_audit", "api"}, f"{here} stands on no floor: add it to FLOORS"
         return
     named = {name.split(".")[1] for name in imports(path) if name.startswith("mentor_audit.")}
     inside = {p.stem if p.is_file() else p.name for p in ROOT.iterdir()}

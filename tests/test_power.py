@@ -9,7 +9,7 @@ from scipy import stats
 from simulated import BOTH, SimulatedStore, simulate
 
 from mentor_audit.errors import ReportError
-from mentor_audit.report.power import plan
+from mentor_audit.report.power import plan_power
 from mentor_audit.report.power_design import smallest
 from mentor_audit.report.power_words import describe
 from mentor_audit.report.variance import Crossed, Nested, crossed, nested, power_of, underestimated
@@ -137,7 +137,7 @@ def test_a_variance_on_two_degrees_of_freedom_may_be_far_off() -> None:
 
 def test_a_replay_is_planned_with_its_own_prices() -> None:
     store = SimulatedStore(simulate(REPLAY, seed=3))
-    found = plan(store, effect=0.1)
+    found = plan_power(store, effect=0.1)
     assert [c.name for c in found.rescue] == ["mentor − wrong", "mentor − resample"]
     wrong = found.rescue[0]
     assert wrong.pilot["problems"] > 20 and wrong.pilot["responses a failure"] == 3
@@ -160,7 +160,7 @@ def test_a_replay_is_planned_with_its_own_prices() -> None:
 
 def test_a_study_of_the_planned_size_has_the_planned_power() -> None:
     """A replay's own difference, tested on simulated replays of the size that the pilot plans for it."""
-    pilot = plan(SimulatedStore(simulate(REPLAY, seed=3)), effect=0.15).rescue[0]
+    pilot = plan_power(SimulatedStore(simulate(REPLAY, seed=3)), effect=0.15).rescue[0]
     design = next(d for d in pilot.designs if d.sizes["failures a problem"] == 1 and d.sizes["responses a failure"] == 1)
     rng, found = np.random.default_rng(4), []
     rows = simulate(replace(REPLAY, replays=replace(REPLAY.replays, problems=1500, groups=1, follow_ups=1)), seed=5)
@@ -179,7 +179,7 @@ def test_a_study_of_the_planned_size_has_the_planned_power() -> None:
 
 
 def test_training_is_planned_over_seeds_and_problems() -> None:
-    found = plan(SimulatedStore(simulate(replace(BOTH, heldout=40))), effect=0.1)
+    found = plan_power(SimulatedStore(simulate(replace(BOTH, heldout=40))), effect=0.1)
     assert [c.name for c in found.transfer] == ["mentor − vanilla", "mentor − resample", "mentor − wrong", "mentor − placebo"]
     gain = found.transfer[0]
     assert gain.pilot == {"seeds": 5, "problems": 40, "samples a problem": 2}
@@ -196,27 +196,27 @@ def test_training_is_planned_over_seeds_and_problems() -> None:
 
 def test_a_pilot_that_is_too_small_says_so() -> None:
     tiny = simulate(replace(REPLAY, replays=replace(REPLAY.replays, problems=8, groups=2)))
-    found = plan(SimulatedStore(tiny))
+    found = plan_power(SimulatedStore(tiny))
     assert found.rescue == [] and "are the least that tell how they spread" in found.missing[0]
-    alone = plan(SimulatedStore(simulate(replace(REPLAY, replays=replace(REPLAY.replays, problems=60, groups=1, follow_ups=1)))))
+    alone = plan_power(SimulatedStore(simulate(replace(REPLAY, replays=replace(REPLAY.replays, problems=60, groups=1, follow_ups=1)))))
     assert alone.rescue[0].components["failure"] is None and alone.rescue[0].components["response"] is None
     assert {design.sizes["failures a problem"] for design in alone.rescue[0].designs} == {1}
     assert len(alone.rescue[0].cautions) == 2 and "not known" in describe(alone)
-    one = plan(SimulatedStore(simulate(replace(BOTH, seeds=(1,), heldout=20))))
+    one = plan_power(SimulatedStore(simulate(replace(BOTH, seeds=(1,), heldout=20))))
     assert one.transfer == [] and "one seed tells nothing of others" in one.missing[-1]
-    few = plan(SimulatedStore(simulate(replace(BOTH, heldout=5))))
+    few = plan_power(SimulatedStore(simulate(replace(BOTH, heldout=5))))
     assert "5 held-out problems" in few.missing[-1]
 
 
 def test_no_number_of_seeds_makes_up_for_too_few_problems() -> None:
     world = replace(BOTH, heldout=12, samples=8)
-    gain = plan(SimulatedStore(simulate(world)), effect=0.01).transfer[0]
+    gain = plan_power(SimulatedStore(simulate(world)), effect=0.01).transfer[0]
     assert gain.designs[-1].power is None and gain.designs[-1].flops is None
-    assert "none is enough" in describe(plan(SimulatedStore(simulate(world)), effect=0.01))
+    assert "none is enough" in describe(plan_power(SimulatedStore(simulate(world)), effect=0.01))
 
 
 def test_the_plan_in_words() -> None:
-    text = describe(plan(SimulatedStore(simulate(REPLAY, seed=3)), effect=0.1))
+    text = describe(plan_power(SimulatedStore(simulate(REPLAY, seed=3)), effect=0.1))
     assert text.startswith(
         "Suite simulated: what it takes to find a difference of 10 points with 80.0 % power, two-sided at 5.0 %."
     )
@@ -228,4 +228,4 @@ def test_the_plan_in_words() -> None:
 @pytest.mark.parametrize("bad", [{"effect": 0.0}, {"effect": 5.0}, {"power": 1.0}, {"alpha": -0.1}, {"power": 0.01}])
 def test_numbers_out_of_range_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ReportError, match="Expected"):
-        plan(SimulatedStore(simulate(replace(BOTH, heldout=1, seeds=(1,)))), **bad)
+        plan_power(SimulatedStore(simulate(replace(BOTH, heldout=1, seeds=(1,)))), **bad)

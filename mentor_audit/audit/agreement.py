@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Rows = Iterable[Mapping[str, Any]]
-"""Each with problem_id, diagnosis_id, auditor, aspect and verdict (None: the auditor could not tell), one a (diagnosis, auditor, aspect)."""
+"""One a diagnosis, auditor and aspect, with problem_id, diagnosis_id, auditor, aspect and verdict (None: could not tell)."""
 
 NUM_RESAMPLES = 2000
 COUNTS_AT_ONCE = 4_000_000
@@ -21,7 +21,7 @@ CONFIDENCE = 0.95
 DEFINED = 1 - (1 - CONFIDENCE) / 2
 """Share of the resamples that a statistic must exist in: where fewer have it, an end of the interval would be made up."""
 PRIOR = 0.5
-"""Weight of each outcome that a resample may add to the judge's errors: with none seen, an error is still possible (Jeffreys' prior)."""
+"""Weight of an outcome that a resample may add to the judge's errors: one that was not seen is still possible (Jeffreys' prior)."""
 _Z = 1.959964
 
 
@@ -86,8 +86,8 @@ class CorrectedRate:
 
 
 def agreement(rows: Rows, reference: str, other: str, aspect: str, seed: int = 0) -> Agreement:
-    """The interval is the percentile interval of a bootstrap over problems. Where every verdict is equal it has no spread; then its lower
-    end comes from Wilson's lower bound on the raw agreement, with the number of problems as sample size.
+    """The interval is the percentile interval of a bootstrap over problems. Where every verdict is equal it has no spread; then its
+    lower end comes from Wilson's lower bound on the raw agreement, with the number of problems as sample size.
     """
     counts_P_4 = _pairs(rows, reference, other, aspect)
     total_4 = counts_P_4.sum(axis=0)
@@ -127,9 +127,9 @@ def agreement(rows: Rows, reference: str, other: str, aspect: str, seed: int = 0
 def corrected_rate(rows: Rows, judge: str, reference: str, aspect: str, seed: int = 0) -> CorrectedRate:
     """Rogan and Gladen (1978): (apparent + specificity - 1) / (sensitivity + specificity - 1), kept in 0 to 1.
 
-    It takes the judge to err on the diagnoses that the reference did not see as it does on those that it saw: let the reference judge a
-    random part. The interval is of one bootstrap over problems in which rate and errors are drawn together; each resample adds a draw
-    of four outcomes of weight PRIOR to the errors, so that a judge without a seen error is not taken to be without error.
+    It takes the judge to err on the diagnoses that the reference did not see as it does on those that it saw: let the reference
+    judge a random part. The interval is of one bootstrap over problems in which rate and errors are drawn together; each resample
+    adds a draw of four outcomes of weight PRIOR to the errors: a judge without a seen error is not taken to be without error.
     """
     kept = list(rows)
     judged_P_2, pairs_P_4 = _judged_and_pairs(kept, judge, reference, aspect)
@@ -185,8 +185,8 @@ def _pairs(rows: Rows, reference: str, other: str, aspect: str) -> np.ndarray:
 
 
 def _judged_and_pairs(rows: Rows, judge: str, reference: str, aspect: str) -> tuple[np.ndarray, np.ndarray]:
-    """(problems, 2): found right by the judge, judged; and (problems, 4): by the reference right and found so, right and missed, wrong and
-    found so, wrong and missed. Of problems that the judge gave a verdict on.
+    """(problems, 2): found right by the judge, judged; and (problems, 4): by the reference right and found so, right and missed,
+    wrong and found so, wrong and missed. Of problems that the judge gave a verdict on.
     """
     verdicts: dict[tuple[str, str], dict[str, bool]] = {}
     for row in rows:

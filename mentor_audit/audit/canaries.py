@@ -1,7 +1,7 @@
 """Diagnoses of known truth, mixed in among those that a judge is asked about. A judge that misjudges them is not to be believed.
 
-Where the task knows the first error of an attempt, there are right ones, made from it, and wrong ones, altered from it. Elsewhere there
-are only wrong ones: the diagnosis of another problem's attempt. Then nothing shows whether the judge knows a right one.
+Where the task knows the first error of an attempt, there are right ones, made from it, and wrong ones, altered from it. Elsewhere
+there are only wrong ones: the diagnosis of another problem's attempt. Then nothing shows whether the judge knows a right one.
 """
 
 import random
@@ -32,7 +32,7 @@ class Canary:
 
 
 class CanaryMaker:
-    """`pool` are all cases of the audit. `problems` holds their problems by id, for a task that checks steps; `task` None: there is none."""
+    """`pool` are all cases of the audit. `problems` holds their problems by id, for a task that checks steps. `task` None: none."""
 
     def __init__(self, pool: Sequence[Case], task: Task | None, problems: Mapping[str, TaskProblem]) -> None:
         self._pool = [case for case in pool if case.is_readable and (case.location or case.claim)]

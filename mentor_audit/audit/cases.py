@@ -1,4 +1,7 @@
-"""What an auditor is given: a diagnosis and the failed attempt that it is about. Arm, instruction shown and follow-ups stay in the store."""
+"""What an auditor is given: a diagnosis and the failed attempt that it is about.
+
+Arm, the instruction that was shown and follow-ups stay in the store.
+"""
 
 import hashlib
 from collections.abc import Collection
@@ -54,8 +57,10 @@ def read_cases(store: Store, suite: str, seed: int) -> list[Case]:
     """Every diagnosis of the suite, in an order that depends on seed and ids alone: more diagnoses don't change it."""
     name = suite.replace("'", "''")
     rows = store.arrow(
-        "SELECT d.diagnosis_id, a.problem_id, p.prompt AS problem, p.gold, a.completion AS attempt, a.is_correct AS attempt_is_correct, "
-        "d.parse_status IN ('ok', 'repaired') AS is_readable, d.location, d.error_type, d.claim, d.proposed_instruction AS instruction "
+        "SELECT d.diagnosis_id, a.problem_id, p.prompt AS problem, p.gold, a.completion AS attempt, "
+        "a.is_correct AS attempt_is_correct, d.parse_status IN ('ok', 'repaired') AS is_readable, "
+        "d.location, d.error_type, d.claim, "
+        "d.proposed_instruction AS instruction "
         "FROM diagnosis d JOIN run r USING (run_id) JOIN attempt a USING (attempt_id) JOIN problem p USING (problem_id) "
         f"WHERE r.suite = '{name}'"
     ).to_pylist()
@@ -75,8 +80,8 @@ def task_problems(task: Task, cases: Collection[Case]) -> dict[str, TaskProblem]
     missing = sorted({case.problem_id for case in cases} - known.keys())
     if missing:
         raise ConfigError(
-            f"Expected the audited problems among those of task `{task.name}`, found {missing[0]} ({len(missing)} in all), which is not. Use the "
-            "settings of [task] that the suite was made with."
+            f"Expected the audited problems among those of task `{task.name}`, found {missing[0]} ({len(missing)} in all), "
+            "which is not. Use the settings of [task] that the suite was made with."
         )
     return {problem_id: known[problem_id] for problem_id in {case.problem_id for case in cases}}
 

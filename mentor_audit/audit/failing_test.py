@@ -1,7 +1,7 @@
-"""The auditor of programs: the attempt is run once more, and the diagnosis compared with the case that failed and the lines that ran.
+"""The auditor of programs: the attempt is run again, and the diagnosis compared with the case that failed and the lines that ran.
 
-A line that did not run in the failing case can't be why it failed. That a named line ran is needed for the diagnosis to be right and
-does not prove it; where every line ran, it says nothing.
+A line that did not run in the failing case can't be why it failed. That a named line ran is needed for the diagnosis to be right
+and does not prove it; where every line ran, it says nothing.
 """
 
 import ast
@@ -91,7 +91,7 @@ class _Program:
         return cls(source, _statements(source), source.count("\n") - code.count("\n"), before_attempt)
 
     def named(self, words: str) -> Iterator[int]:
-        """First lines of the statements that `words` may mean. A number counts lines of the program, of the code or of the attempt."""
+        """First lines of the statements that `words` may mean. A number counts lines of program, code or attempt."""
         for number in map(int, _LINE.findall(words)):
             for at in {number, number + self.before_code, number + self.before_code - self.before_attempt}:
                 if at in self.statements:

@@ -1,4 +1,4 @@
-"""The auditor that asks a model, and canaries beside: diagnoses whose truth is known, in the same words and the same order of chance."""
+"""The auditor that asks a model. Among its questions are canaries, diagnoses whose truth is known, posed in the same words."""
 
 import math
 import random
@@ -78,8 +78,8 @@ class JudgeAuditor:
         answers = self._judge.ask([q.text for q in questions], rng.getrandbits(31)) if questions else []
         if answers and all(answer.text is None for answer in answers):
             raise ModelError(
-                f"Expected judge `{self._judge.name}` to answer, found that all {len(answers)} calls of a batch failed, the first with: "
-                f"{answers[0].error}. What was audited before is kept: correct it and run the audit again."
+                f"Expected judge `{self._judge.name}` to answer, found that all {len(answers)} calls of a batch failed, the first "
+                f"with: {answers[0].error}. What was audited before is kept: correct it and run the audit again."
             )
         found: dict[int, Audited] = {}
         for i, asked, answer in zip(order, questions, answers, strict=True):

@@ -21,9 +21,9 @@ CHARACTERS_A_TOKEN = 3
 def load_judge(section: MentorSection, *, folder: Path | None = None, as_chat: bool = True, device: str | None = None) -> Judge:
     """Kinds `hf`, `endpoint` and `module:attr`, which is called with `section.options`.
 
-    `folder` keeps an endpoint's paid replies; None: they are not kept. `as_chat` and `device` are of `hf`: ask in chat messages, and
-    where the model runs (None: on the CPU). Raises ConfigError for another kind and for impossible settings, ModelError for a model
-    that can't be loaded.
+    `folder` keeps an endpoint's paid replies; None: they are not kept. `as_chat` and `device` are of `hf`: ask in chat messages,
+    and where the model runs (None: on the CPU). Raises ConfigError for another kind and for impossible settings, ModelError for a
+    model that can't be loaded.
     """
     if section.kind == "hf":
         return PolicyJudge(_load_policy(section, device), section, as_chat)
@@ -33,8 +33,8 @@ def load_judge(section: MentorSection, *, folder: Path | None = None, as_chat: b
         judge: Judge = load_attribute(section.kind)(**section.options)
         return judge
     raise ConfigError(
-        f'Expected a judge of kind "hf", "endpoint" or "module:attr", found "{section.kind}". A judge is a model of its own: the learner, '
-        "at whatever weights, does not judge what it wrote."
+        f'Expected a judge of kind "hf", "endpoint" or "module:attr", found "{section.kind}". A judge is a model of its own: '
+        "the learner, at whatever weights, does not judge what it wrote."
     )
 
 

@@ -44,7 +44,7 @@ class AspectCounts:
 
 @dataclass(frozen=True)
 class AuditSummary:
-    """`num_new` diagnoses were judged now, `num_left` are still to be (a limit was set). `canaries` are those of all its launches."""
+    """`num_new` diagnoses were judged now, `num_left` are still to be (a limit was set). `canaries`: of all launches."""
 
     suite: str
     auditor: str
@@ -78,8 +78,8 @@ def run_audit(
     limit            at most so many diagnoses now; None: all
     progress         gets (judged, of so many) after each batch
 
-    Raises ConfigError for an auditor, suite or person that isn't there, and for a task that lacks what the auditor needs; ModelError
-    when a judge answers nothing at all. What was committed before is kept.
+    Raises ConfigError for an auditor, suite or person that isn't there, and for a task that lacks what the auditor needs;
+    ModelError when a judge answers nothing at all. What was committed before is kept.
     """
     name = choose_suite(store, suite)
     cases = read_cases(store, name, seed)
@@ -153,7 +153,7 @@ def _lacking(auditor: str, needed: str, task: Task | None) -> str:
 def _rows(
     cases: Sequence[Case], judged: BatchAudit, who: Auditor, done: Collection[tuple[str, str]], audit: BatchRun
 ) -> dict[str, list[Row]]:
-    """The verdicts that are not there yet, and each call's cost with the first of its diagnosis; canaries' with the batch's first call."""
+    """The verdicts that are not there yet, each call's cost with the first of its diagnosis, canaries' with the first call's."""
     tables: dict[str, list[Row]] = {"diagnosis_audit": [], "cost": []}
     usages = [[found.usage] if found.usage is not None else [] for found in judged.audited]
     usages[next((i for i, spent in enumerate(usages) if spent), 0)] += judged.canary_usages
@@ -183,7 +183,8 @@ def _summary(store: Store, suite: str, auditor: str, run_id: str, num_new: int, 
     given = store.arrow(
         "SELECT aspect, count(*) FILTER (verdict) AS right, count(*) FILTER (NOT verdict) AS wrong, "
         "count(*) FILTER (verdict IS NULL) AS cannot_tell FROM diagnosis_audit a JOIN diagnosis d USING (diagnosis_id) "
-        f"JOIN run r ON r.run_id = d.run_id WHERE r.suite = {_quoted(suite)} AND a.auditor = {_quoted(auditor)} GROUP BY aspect ORDER BY aspect"
+        f"JOIN run r ON r.run_id = d.run_id WHERE r.suite = {_quoted(suite)} AND a.auditor = {_quoted(auditor)} "
+        "GROUP BY aspect ORDER BY aspect"
     ).to_pylist()
     units = store.arrow(f"SELECT metrics FROM train_step WHERE run_id = {_quoted(run_id)}").to_pylist()
     canaries = sum((CanaryCounts(**json.loads(unit["metrics"])["canaries"]) for unit in units), CanaryCounts())

@@ -1,7 +1,7 @@
 """The auditor of maths: the first equality of an attempt that does not hold, against the step that the diagnosis points at.
 
-It knows false equalities and nothing else. A diagnosis that points at an earlier step may be right for a reason that no equality shows:
-that can't be told. One that points at a later step has missed an error.
+It knows false equalities and nothing else. A diagnosis that points at an earlier step may be right for a reason that no equality
+shows: that can't be told. One that points at a later step has missed an error.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""How far the auditors of a suite's diagnoses agree, and how often a diagnosis is right when an auditor's known errors are taken out.
+"""How far the auditors of a suite's diagnoses agree, and how often a diagnosis is right when an auditor's errors are taken out.
 
-`audit_findings` gives the block `audits` of the findings. The partials templates/audits.html.j2 and audits.md.j2 read it as `f.audits`;
-they need the macros `table` (HTML) and `from` (Markdown) of the page that includes them, and a source called `audits`: query `audits`,
-function report.audits.audit_findings.
+`audit_findings` gives the block `audits` of the findings. The partials templates/audits.html.j2 and audits.md.j2 read it as
+`f.audits`; they need the macros `table` (HTML) and `from` (Markdown) of the page that includes them, and a source called `audits`:
+query `audits`, function report.audits.audit_findings.
 """
 
 from itertools import combinations
@@ -20,8 +20,8 @@ CANARIES = ("canaries_true_asked", "canaries_true_found", "canaries_false_asked"
 def audit_findings(data: Data, seed: int) -> dict[str, Any]:
     """Over the whole suite; each list is empty where no two auditors judged the same aspect.
 
-    agreement   a row an aspect and pair of auditors that both judged a diagnosis, the more trusted as the reference: audit.agreement.Agreement
-    corrected   a row an aspect, auditor and more trusted reference, of which both judged a diagnosis: audit.agreement.CorrectedRate
+    agreement   a row an aspect and pair of auditors that both judged a diagnosis, the more trusted as the reference
+    corrected   a row an aspect, auditor and more trusted reference, of which both judged a diagnosis
     canaries    a row an auditor that was given some: the four counts, and a sentence where it failed them (None: it did not)
 
     People are trusted most, then the planted truth, then other programs, then models. A planted truth needs no correction.

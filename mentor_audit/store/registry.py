@@ -106,7 +106,7 @@ class Registry:
             session.add(row)
 
     def add_label(self, label: HumanLabel) -> None:
-        """Of one person on one aspect of a diagnosis there is one label: a newer one takes the place of an older one, never the reverse."""
+        """Of one person on one aspect of a diagnosis there is one label: a newer one takes the place of an older one."""
         with self._write() as session:
             known = session.get(HumanLabel, label.label_id)
             if known is None:

@@ -1,6 +1,7 @@
 -- question: What did each auditor say of each diagnosis, aspect by aspect, and how did it do on diagnoses of known truth?
 -- grain: one row a diagnosis, auditor and aspect, of suites and aspects with two auditors or more; run_id is the diagnosis's
--- units: verdict NULL: the auditor could not tell. canaries_*: verdicts of known truth that the auditor was asked for and found, over its whole run
+-- units: verdict NULL: the auditor could not tell. canaries_*: verdicts of known truth that the auditor was asked for, and found, over
+-- units: its whole run
 -- note: a person's label is read from the registry, where corrections are; its copy in diagnosis_audit is left out
 WITH said AS (
     SELECT diagnosis_id, auditor, aspect, bool_and(verdict) AS verdict
