@@ -52,6 +52,13 @@ def unscored_as_wrong(rows: Rows) -> tuple[float, float]:
     return _two_shares(_last_step(rows, "mentor", True), _last_step(rows, "vanilla", True))
 
 
+def pooled_groups(rows: Rows) -> tuple[float, float]:
+    """Randomised training: every failed group counts once, whatever the chance of its arm was."""
+    rescued = {row["group_id"] for row in rows["attempt"] if row["role"] in RESPONSES and row["is_correct"]}
+    kept = {arm: [g["group_id"] in rescued for g in rows["attempt_group"] if g["arm"] == arm] for arm in ("mentor", "wrong")}
+    return _two_shares(kept["mentor"], kept["wrong"])
+
+
 ANALYSES = (
     Naive(
         "chi-square over rollouts",
@@ -81,6 +88,7 @@ ANALYSES = (
     Naive(
         "samples without a verdict as wrong", "transfer/mentor - vanilla", ("correctness, verdicts missing",), unscored_as_wrong
     ),
+    Naive("groups pooled without their chances", "randomised/mentor - wrong", ("form, chances of arms change",), pooled_groups),
 )
 
 

@@ -21,6 +21,7 @@ from validity_tables import tables
 
 from mentor_audit.report.contrasts import MARGIN, Contrast
 from mentor_audit.report.data import load
+from mentor_audit.report.randomised import randomised
 from mentor_audit.report.replay import RescueContrast, replays
 from mentor_audit.report.settings import data_caveats
 from mentor_audit.report.statistics import Estimate
@@ -72,14 +73,21 @@ def judge(name: str, seed: int) -> dict[str, Any]:
     parts = {}
     if WORLDS[name].gain:
         transfer = compare(data, "flops", seed)
-        said = [(c, c.estimate) for c in (*transfer.contrasts, *transfer.decomposition)]
+        said = [(c.plus, c.minus, c.estimate) for c in (*transfer.contrasts, *transfer.decomposition)]
         code = decide(transfer, data_caveats(data)).code
         parts["transfer"] = {**_verdict("transfer", code, known), **_intervals("transfer", said, transfer.decomposition, known)}
     for replay in replays(data, "flops", seed):
         contrasts = (*replay.contrasts, *replay.decomposition, *replay.trajectory)
         verdict = _verdict("rescue", decide_replay(replay).code, known)
-        parts["rescue"] = {**verdict, **_intervals("rescue", [(c, c.estimate) for c in contrasts], replay.decomposition, known)}
-        parts["success"] = _intervals("success", [(c, c.success) for c in contrasts if c.success], [], known)
+        parts["rescue"] = {
+            **verdict,
+            **_intervals("rescue", [(c.plus, c.minus, c.estimate) for c in contrasts], replay.decomposition, known),
+        }
+        parts["success"] = _intervals("success", [(c.plus, c.minus, c.success) for c in contrasts if c.success], [], known)
+    if drawn := randomised(data, seed):
+        parts["randomised"] = _intervals(
+            "randomised", [(c["plus"], c["minus"], c["estimate"]) for c in drawn["contrasts"]], [], known
+        )
     naive = {}
     for analysis in ANALYSES:
         if name in analysis.worlds:
@@ -102,7 +110,7 @@ def _verdict(outcome: str, code: str, known: dict[str, float]) -> dict[str, Any]
 
 def _intervals(
     outcome: str,
-    contrasts: Sequence[tuple[Contrast | RescueContrast, Estimate]],
+    contrasts: Sequence[tuple[str, str, Estimate]],
     steps: Sequence[Contrast | RescueContrast],
     known: dict[str, float],
 ) -> dict[str, Any]:
@@ -111,8 +119,8 @@ def _intervals(
     joint is None without such intervals.
     """
     found = {}
-    for contrast, estimate in contrasts:
-        pair = f"{contrast.plus} - {contrast.minus}"
+    for plus, minus, estimate in contrasts:
+        pair = f"{plus} - {minus}"
         found[pair] = {"true": known[f"{outcome}/{pair}"], "value": estimate.value, "low": estimate.low, "high": estimate.high}
     ends = [(known[f"{outcome}/{step.plus} - {step.minus}"], step.simultaneous) for step in steps]
     whole = bool(ends) and all(end for _, end in ends)

@@ -12,6 +12,7 @@ OUTCOMES = {
     "transfer": "transfer",
     "rescue": "rescue: any response correct",
     "success": "success of one response",
+    "randomised": "rescue in randomised training",
 }
 
 
@@ -24,7 +25,7 @@ def tables(records: Sequence[Record]) -> str:
     parts = []
     for outcome in outcomes:
         having = {world: kept for world, found in by_world.items() if (kept := [r for r in found if outcome in r["parts"]])}
-        if outcome != "success":
+        if outcome in ("transfer", "rescue"):
             parts += [f"### Verdicts on {outcome}", verdicts(having, outcome)]
         parts += [f"### Intervals of {OUTCOMES[outcome]}", coverage(having, outcome)]
     return "\n\n".join([*parts, "### What is often done instead", beside(by_world)])

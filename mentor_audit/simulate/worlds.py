@@ -1,12 +1,12 @@
 """Named worlds: one cause each, mixtures of two or three, nothing at all, and what misleads.
 
-Each has a training suite, a replay, or both with the same causes. They are small, so that hundreds of stores of each can be judged.
+Each has a training suite, a replay, or both with the same causes; one has randomised training. They are small, so that hundreds of stores of each can be judged.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from mentor_audit.simulate.world import LADDER, Causes, Failures, Replays, World, gains
+from mentor_audit.simulate.world import LADDER, Causes, Failures, Randomised, Replays, World, gains
 
 REPLAYED = (*LADDER, "shuffled_other", "shuffled_same")
 UNLUCKY, LUCKY = (0.2, 3.0), (1.5, 3.0)
@@ -80,6 +80,14 @@ WORLDS: dict[str, World] = {
     "correctness, few problems": replace(_replayed(_correctness, problems=15), heldout=12, seeds=(1, 2, 3)),
     "correctness, many failures a problem": _only_replayed(
         _replayed(_failing(_correctness, tilt=0.5, spread=0.6, lucky=(0.5, 2.0)), problems=40, groups=5, follow_ups=2)
+    ),
+    "form, chances of arms change": World(
+        randomised=Randomised(
+            Failures(Causes(form=0.3), lucky=UNLUCKY),
+            first={"vanilla": 0.2, "resample": 0.2, "placebo": 0.2, "wrong": 0.3, "mentor": 0.1},
+            second={"vanilla": 0.1, "resample": 0.1, "placebo": 0.1, "wrong": 0.1, "mentor": 0.6},
+            later=0.4,
+        )
     ),
 }
 """Name -> world. Behind the comma stands what misleads."""
