@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from mentor_audit.audit.agreement import rogan_gladen
 from mentor_audit.errors import ReportError
 from mentor_audit.report.matching import at_budget, common_range, over_range, widest_gap
 from mentor_audit.report.statistics import (
@@ -18,7 +19,6 @@ from mentor_audit.report.statistics import (
     mcnemar_p,
     pass_at_k,
     probability_of_improvement,
-    rogan_gladen,
     upper_bound,
 )
 
@@ -177,7 +177,7 @@ def test_over_runs() -> None:
 def test_rogan_gladen_corrects_a_judge() -> None:
     assert rogan_gladen(0.5, 0.9, 0.8) == pytest.approx(3 / 7)
     assert rogan_gladen(0.1, 0.9, 0.8) == 0.0
-    assert rogan_gladen(0.5, 0.5, 0.5) is None
+    assert np.isnan(rogan_gladen(0.5, 0.5, 0.5))
 
 
 def test_a_budget_is_read_from_a_straight_line() -> None:

@@ -19,6 +19,7 @@ from mentor_audit.report.statistics import CONFIDENCE
 
 NUM_RESAMPLES = 300
 MOST_SAMPLES = 10**6
+ROUNDING = 1e-9
 FLAT = 1e8
 """Of a + b: beyond it problems are as good as alike."""
 
@@ -93,7 +94,7 @@ def samples_for(a: float, b: float, failed: np.ndarray, target: float) -> int | 
         return 0
 
     def reached(k: int) -> bool:
-        return float(rescue_chance(a, b, failed, k).mean()) >= target
+        return float(rescue_chance(a, b, failed, k).mean()) >= target - ROUNDING
 
     low, high = 0, 1
     while not reached(high):

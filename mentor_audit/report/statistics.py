@@ -229,16 +229,6 @@ def probability_of_improvement(first: Sequence[float], second: Sequence[float]) 
     return float(((gaps > 0) + 0.5 * (gaps == 0)).mean())
 
 
-def rogan_gladen(apparent: float, sensitivity: float, specificity: float) -> float | None:
-    """The true rate behind a rate that a judge of known error saw (Rogan and Gladen 1978), kept in 0 to 1.
-
-    None when sensitivity + specificity <= 1: such a judge tells nothing.
-    """
-    if sensitivity + specificity <= 1:
-        return None
-    return float(np.clip((apparent + specificity - 1) / (sensitivity + specificity - 1), 0.0, 1.0))
-
-
 def _estimate(value: float, variances: Sequence[float], num_seeds: int, num_problems: int, confidence: float) -> Estimate:
     """From the variances over resampled seeds, problems, and both."""
     by_seeds, by_problems, by_both = variances

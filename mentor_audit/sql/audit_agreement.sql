@@ -4,8 +4,8 @@
 WITH verdict AS (
     SELECT diagnosis_id, aspect, auditor, bool_and(verdict) AS is_right
     FROM (
-        SELECT diagnosis_id, aspect, auditor, verdict FROM diagnosis_audit
-        UNION ALL SELECT diagnosis_id, aspect, person, verdict FROM human_label
+        SELECT diagnosis_id, aspect, auditor, verdict FROM diagnosis_audit WHERE auditor NOT LIKE 'human:%'
+        UNION ALL SELECT diagnosis_id, aspect, 'human:' || person, verdict FROM human_label
     )
     WHERE verdict IS NOT NULL
     GROUP BY diagnosis_id, aspect, auditor

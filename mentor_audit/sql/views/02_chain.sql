@@ -1,5 +1,5 @@
 -- One row for each failed attempt and each response to it (a follow-up, or an extra sample); one row with NULLs on the right for a
--- failed attempt that nothing answered. Costs are those of the whole group's rollout, of the diagnosis, and of the responses together.
+-- failed attempt that nothing answered. location_is_right and cause_is_right are programs' verdicts; `audits` has everybody's. Costs are those of the whole group's rollout, of the diagnosis, and of the responses together.
 -- In a replay a failed attempt of the bank is answered once an arm: `treatment_group_id` tells these answers apart, and run_id, arm,
 -- seed, step and mode are the answer's.
 CREATE VIEW chain AS
@@ -16,8 +16,8 @@ treatment AS (
 audit AS (
     SELECT
         diagnosis_id,
-        bool_and(verdict) FILTER (aspect = 'location') AS location_is_right,
-        bool_and(verdict) FILTER (aspect = 'cause') AS cause_is_right,
+        bool_and(verdict) FILTER (aspect = 'location' AND auditor IN ('planted_truth', 'step_checker', 'failing_test')) AS location_is_right,
+        bool_and(verdict) FILTER (aspect = 'cause' AND auditor IN ('planted_truth', 'step_checker', 'failing_test')) AS cause_is_right,
         string_agg(aspect || ': ' || coalesce(verdict::VARCHAR, 'cannot tell') || ' (' || auditor || ')', '; ' ORDER BY aspect, auditor)
             AS audits
     FROM diagnosis_audit GROUP BY diagnosis_id
