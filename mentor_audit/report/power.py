@@ -33,7 +33,9 @@ class PowerPlan:
     missing: list[str]
 
 
-def plan_power(store: ReadsStore, effect: float = 0.05, power: float = 0.8, alpha: float = 0.05, suite: str | None = None) -> PowerPlan:
+def plan_power(
+    store: ReadsStore, effect: float = 0.05, power: float = 0.8, alpha: float = 0.05, suite: str | None = None
+) -> PowerPlan:
     """Sizes with which a true difference of `effect` (0.05: 5 points) is found with chance `power` at the two-sided level `alpha`.
 
     store   a pilot: a suite with a replay, with training of two arms or more, or both

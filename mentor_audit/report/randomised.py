@@ -21,7 +21,7 @@ def randomised(data: Data, seed: int) -> dict[str, Any] | None:
 
     refusal      why nothing can be compared, in words; else None
     runs, groups
-    arms         arm, groups, chance [least, most], unknown (no response has a verdict), effective_groups (sum w)^2 / sum w^2,
+    arms         arm, groups, chance [least, most], unknown (a response has no verdict), effective_groups (sum w)^2 / sum w^2,
                  rescue_rate; vanilla shows nothing and rescues nothing
     contrasts    name, plus, minus, isolates, estimate, p_holm: rescue, clustered by problem and seed
     """
@@ -37,7 +37,7 @@ def randomised(data: Data, seed: int) -> dict[str, Any] | None:
     frame = frame.with_columns(
         (1 / pl.col("arm_probability")).alias("weight"),
         (pl.col("correct") > 0).cast(pl.Float64).alias("rescued"),
-        ((pl.col("responses") == 0) | (pl.col("scored") > 0)).cast(pl.Float64).alias("known"),
+        (pl.col("scored") == pl.col("responses")).cast(pl.Float64).alias("known"),
     )
     cells = make_cells(
         [

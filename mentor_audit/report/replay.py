@@ -2,7 +2,8 @@
 
 The unit is the problem: several failures of one problem resemble each other. Two outcomes: *rescued*, any response to a failure
 correct within what the arm buys (m follow-ups; the k samples of resample; vanilla has none and rescues nothing), and *success* of
-one response. A failure whose responses all lack a verdict is unknown, and left out.
+one response. A failure of which a response lacks a verdict is unknown, and left out of the first: whether it was rescued is not
+known, and keeping those that were would favour them. The second loses the response only.
 """
 
 import json
@@ -102,11 +103,11 @@ def _replay(run: dict[str, Any], frame: pl.DataFrame, unit: str, seed: int) -> R
 
 
 def with_outcome(frame: pl.DataFrame) -> pl.DataFrame:
-    """The query's rows with `rescued` and `known`, 0 or 1; an unknown failure is not rescued."""
+    """The query's rows with `rescued` and `known`, 0 or 1."""
     return frame.with_columns(
         (pl.col("correct") > 0).cast(pl.Float64).alias("rescued"),
-        ((pl.col("responses") == 0) | (pl.col("scored") > 0)).cast(pl.Float64).alias("known"),
-    )
+        (pl.col("scored") == pl.col("responses")).cast(pl.Float64).alias("known"),
+    ).with_columns(pl.col("rescued") * pl.col("known"))
 
 
 def cells_of(frame: pl.DataFrame, seed: int, numerator: str, denominator: str) -> Cells:
@@ -123,7 +124,7 @@ def _arms(frame: pl.DataFrame, rescued: Cells, success: Cells, seed: int) -> lis
     for arm in sorted(frame["arm"].unique().to_list(), key=arm_order):
         mine = frame.filter(pl.col("arm") == arm)
         prices = {f"{name}_a_failure": _mean(mine[name]) for name in PRICES}
-        num_rescued = int(mine["rescued"].sum())
+        num_rescued = int((mine["correct"] > 0).sum())
         found.append(
             {
                 "arm": arm,

@@ -93,7 +93,7 @@ RULES = [
     f"Differences under {100 * MARGIN:.0f} points count as none; that there is none takes a one-sided {100 * CONFIDENCE:.0f} % bound below them.",
     "A verdict asks its questions in a fixed order, each at 5 %; the p values in the tables are adjusted by Holm's method as well. The steps "
     "of a decomposition have simultaneous intervals: they hold together with 95 % confidence.",
-    "In a replay a failure is rescued when one response to it is correct, whatever their number; failures of which no response has a verdict are "
+    "In a replay a failure is rescued when one response to it is correct, whatever their number; failures of which a response has no verdict are "
     f"left out. Fewer than {MIN_PROBLEMS} problems with a failure get no verdict.",
 ]
 

@@ -168,7 +168,7 @@ def _replay_caveats(replay: Replay) -> list[str]:
     found = []
     unknown = [arm["arm"] for arm in replay.arms if arm["unknown"] > 0.02 * arm["failures"]]
     if unknown:
-        found.append(f"Failures whose responses all lack a verdict are left out; of {and_list(unknown)} they are more than 2 %.")
+        found.append(f"Failures of which a response lacks a verdict are left out; of {and_list(unknown)} they are more than 2 %.")
     return found
 
 
