@@ -237,7 +237,7 @@ def _estimate(value: float, variances: Sequence[float], num_seeds: int, num_prob
     else:
         variance = max(2 * (by_seeds + by_problems) - by_both, by_seeds, by_problems)
         parts = by_seeds**2 / (num_seeds - 1) + by_problems**2 / max(num_problems - 1, 1)
-        freedom = (by_seeds + by_problems) ** 2 / parts if parts > 0 else float(num_problems - 1)
+        freedom = max(variance**2 / parts, 1.0) if parts > 0 else float(num_problems - 1)
     if freedom < 1:
         return Estimate(value, None, None, None, None, None, num_seeds, num_problems)
     quantile = float(stats.t.ppf((1 + confidence) / 2, freedom))

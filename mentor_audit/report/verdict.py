@@ -17,6 +17,8 @@ from mentor_audit.report.words import and_list, compute_words, percent, points_i
 MIN_SEEDS, GOOD_SEEDS = 3, 5
 MIN_PROBLEMS = 20
 """Of a replay: with fewer clusters the bootstrap's interval is too narrow (Cameron, Gelbach and Miller 2008, Rev. Econ. Stat. 90(3))."""
+SECOND_EXIT = 0.025
+"""Two-sided p of leakage, which names a cause after correctness was asked for one: the two share the level."""
 AnyContrast = Contrast | RescueContrast
 
 SENTENCES = {
@@ -132,7 +134,7 @@ def _beyond_sampling(evidence: Evidence, sampling: AnyContrast) -> tuple[str, li
         return ("both" if _above_zero(sampling) else "correct_diagnoses"), []
     if _is_nothing(correctness):
         leakage = evidence.contrast("leakage") if removed else None
-        if leakage is not None and _above_zero(leakage):
+        if leakage is not None and _above_zero(leakage) and (leakage.estimate.p or 0.0) <= SECOND_EXIT:
             return "leakage", []
         whole = evidence.contrast("correctness")
         if whole is not None and _is_nothing(whole):
