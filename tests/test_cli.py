@@ -8,6 +8,7 @@ from golden import build
 from typer.testing import CliRunner
 
 from mentor_audit import cli, schema
+from mentor_audit.records import SCHEMA_VERSION
 from mentor_audit.store import Store
 from mentor_audit.store.reader import live_files
 
@@ -104,7 +105,7 @@ def test_schema_prints_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     _, out, _ = call("schema", "cost", monkeypatch=monkeypatch, capsys=capsys)
     assert json.loads(out)["x-primary-key"] == ["cost_id"]
     code, _, _ = call("schema", "--write", str(tmp_path), monkeypatch=monkeypatch, capsys=capsys)
-    assert (code, {p.name for p in (tmp_path / "v1").iterdir()}) == (0, set(schema.render_schemas()))
+    assert (code, {p.name for p in (tmp_path / f"v{SCHEMA_VERSION}").iterdir()}) == (0, set(schema.render_schemas()))
 
 
 @pytest.mark.parametrize(

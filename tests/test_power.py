@@ -198,7 +198,9 @@ def test_a_pilot_that_is_too_small_says_so() -> None:
     tiny = simulate(replace(REPLAY, replays=replace(REPLAY.replays, problems=8, groups=2)))
     found = plan_power(SimulatedStore(tiny))
     assert found.rescue == [] and "are the least that tell how they spread" in found.missing[0]
-    alone = plan_power(SimulatedStore(simulate(replace(REPLAY, replays=replace(REPLAY.replays, problems=60, groups=1, follow_ups=1)))))
+    alone = plan_power(
+        SimulatedStore(simulate(replace(REPLAY, replays=replace(REPLAY.replays, problems=60, groups=1, follow_ups=1))))
+    )
     assert alone.rescue[0].components["failure"] is None and alone.rescue[0].components["response"] is None
     assert {design.sizes["failures a problem"] for design in alone.rescue[0].designs} == {1}
     assert len(alone.rescue[0].cautions) == 2 and "not known" in describe(alone)

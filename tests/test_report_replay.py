@@ -118,7 +118,11 @@ def test_how_much_more_sampling_buys_the_same_is_read_from_the_samples_themselve
 def test_a_store_of_replays_only_has_a_page_without_training(tmp_path: Path) -> None:
     made = build_report(SimulatedStore(rows_of("leakage")), tmp_path)
     page, text = made.paths["html"].read_text(), made.paths["md"].read_text()
-    for words in ("This suite has no training, only replays.", "the same failures under every arm", "Answers that instructions give away"):
+    for words in (
+        "This suite has no training, only replays.",
+        "the same failures under every arm",
+        "Answers that instructions give away",
+    ):
         assert words in page
     assert "Health of training" not in page and "Rescue: what followed a failed group in training" not in page
     assert made.findings["verdict"] is None and made.verdict.startswith(("Gain explained", "Can't tell", "No gain"))
