@@ -231,7 +231,9 @@ class ChainTask:
         return " ".join(["A", *(problem.row.gold or "")])
 
     def reworded(self, instruction: str, rng: random.Random) -> str:
-        """The hint said twice: of the few other forms that its words allow, the one that the learner reads as well as the plain one."""
+        """The hint said twice: of the few other forms that its words allow, the one that the learner reads as well as the plain one,
+        when it fits. A misfitting hint said twice helps more often than said once: here the noise floor is not the same everywhere.
+        """
         return f"{instruction} {instruction}"
 
     def hint_for(self, problem: TaskProblem, rng: random.Random) -> str:
