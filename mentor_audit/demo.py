@@ -13,6 +13,6 @@ def run_demo(config: SuiteConfig, progress: Report | None = None) -> Store:
     """As run_replay and run_suite, which it calls: what is there already is not done again."""
     for accuracy in ACCURACIES:
         mentor = config.mentor.model_copy(update={"accuracy": accuracy})
-        section = config.replay.model_copy(update={"name": f"right-{100 * accuracy:.0f}"})
+        section = config.replay.model_copy(update={"name": f"right-{100 * accuracy:03.0f}"})
         run_replay(config.model_copy(update={"mentor": mentor, "replay": section}), progress)
     return run_suite(config, progress)

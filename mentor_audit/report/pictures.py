@@ -101,7 +101,16 @@ def learning_curves(transfer: dict[str, Any], means: dict[str, list[tuple[float,
             .mark_text(align="right", dx=-5, baseline="top", fontSize=12, color="#333333")
             .encode(x=alt.X("high:Q", title=title), y=alt.value(4), text="label:N"),
         ]
+    bands = [
+        {"arm": arm, "x": point["compute"] / power, "low": max(0.0, point["low"]), "high": min(1.0, point["high"])}
+        for arm, points in transfer["bands"].items()
+        for point in points
+        if point["low"] is not None and point["high"] is not None
+    ]
     layers += [
+        alt.Chart(alt.Data(values=bands))
+        .mark_area(opacity=0.13)
+        .encode(x=x, y=alt.Y("low:Q", title="held-out accuracy, no instruction"), y2="high:Q", color=colour),
         alt.Chart(alt.Data(values=runs)).mark_line(strokeWidth=1, opacity=0.35).encode(x=x, y=y, detail="run:N", color=colour),
         alt.Chart(alt.Data(values=lines)).mark_line(strokeWidth=3).encode(x=x, y=y, color=colour),
     ]
