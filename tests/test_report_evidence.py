@@ -101,9 +101,21 @@ def test_within_one_bin_the_adjusted_difference_is_the_plain_one() -> None:
             if attempt["role"] == "extra_sample":
                 attempt.update(is_correct=False, status="incorrect")
 
-    row = findings(only_replay("correctness"), 2, same_extra_samples)["strata"][0]
+    row = findings(only_replay("correctness", groups=1), 2, same_extra_samples)["strata"][0]
     assert len(row["bins"]) == 1
     assert row["adjusted"]["value"] == pytest.approx(row["unadjusted"]["value"])
+
+
+def test_bins_of_difficulty_take_out_what_difficulty_explains() -> None:
+    # Easy problems: right 4 of 4 and wrong 2 of 2 correct; hard ones: right 0 of 2, wrong 0 of 4. Plain 2/3 - 1/3, within bins 0.
+    from mentor_audit.report.strata import _adjusted
+
+    rows = [("right", f"e{i}", 1, 1) for i in range(4)] + [("wrong", f"e{i}", 1, 1) for i in range(2)]
+    rows += [("right", f"h{i}", 0, 1) for i in range(2)] + [("wrong", f"h{i}", 0, 1) for i in range(4)]
+    hard = {f"e{i}": 0.1 for i in range(4)} | {f"h{i}": 0.9 for i in range(4)}
+    estimate, bins, ratio, _ = _adjusted(rows, hard, 1, 0)
+    assert [b["responses"] for b in bins] == [6, 6]
+    assert estimate.value == pytest.approx(0.0) and ratio == pytest.approx(1.0)
 
 
 # --- leakage

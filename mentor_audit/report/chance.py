@@ -31,7 +31,8 @@ def chance_rescue(data: Data, replays: Sequence[Replay], seed: int) -> list[dict
     samples           k, the samples that resample had on the mean failure, rounded; predicted {value, low, high}: their chance rescue, over the
                       replay's failures, by a bootstrap over problems. Without a success: 0, and as a bound what one success in as many
                       attempts as there are would give with 95 % confidence (the rule of three)
-    observed          resample's rescue rate in the replay, an estimate; agrees: does its interval overlap the prediction's?
+    observed          resample's rescue rate in the replay, an estimate; agrees: does its interval overlap the prediction's? A coarse check: that
+                      it says no means much, that it says yes little
     samples_for_mentor  least k whose chance rescue reaches the mentor's rescue rate; None: more than a million, or no fit
     """
     found = []

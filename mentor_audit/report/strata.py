@@ -29,7 +29,8 @@ def strata(data: Data, seed: int) -> list[dict[str, Any]]:
     unadjusted      difference of the two, an estimate clustered by problem
     adjusted        the same within bins of difficulty, weighted by all responses; None where no bin holds both
     bins            how many, with the range of each bin's difficulty (share of extra samples that were wrong, Jeffreys)
-    risk_ratio, e_value, e_value_of_limit   of the adjusted difference and of the end of its interval nearest no effect; 1: it includes none
+    risk_ratio, e_value, e_value_of_limit   of the adjusted difference and of the end of its interval nearest no effect; 1: it includes none.
+                    The limit takes the success after wrong diagnoses as known, which makes it a little too large
     """
     frame = data.frames["replay_strata"]
     names = {run["run_id"]: run["seed"] for run in data.runs if run["arm"] == "replay"}
@@ -90,10 +91,9 @@ def _adjusted(
     if not known:
         return None, [], None, None
     levels = np.array([hard[row[1]] for row in known])
-    edges = np.unique(np.quantile(levels, np.linspace(0, 1, MAX_BINS + 1)))
-    place = np.clip(np.searchsorted(edges, levels, side="right") - 1, 0, max(0, len(edges) - 2))
+    place = _bins(levels)
     weights, kept, bins = [], [], []
-    for b in range(max(1, len(edges) - 1)):
+    for b in range(int(place.max()) + 1):
         inside = [row for row, at in zip(known, place, strict=True) if at == b]
         if {row[0] for row in inside} == {RIGHT, WRONG}:
             kept.append(b)
@@ -124,3 +124,11 @@ def _adjusted(
     nearer = estimate.low if right >= wrong else estimate.high
     crosses = (nearer <= 0) == (right >= wrong)
     return estimate, bins, right / wrong, 1.0 if crosses else e_value(max(0.0, (wrong + nearer) / wrong))
+
+
+def _bins(levels: np.ndarray) -> np.ndarray:
+    """The bin of each level: one a level where there are few, else at most MAX_BINS of about equal size."""
+    different = np.unique(levels)
+    if len(different) <= MAX_BINS:
+        return np.searchsorted(different, levels)
+    return np.searchsorted(np.unique(np.quantile(levels, np.linspace(0, 1, MAX_BINS + 1)[1:-1])), levels, side="left")
