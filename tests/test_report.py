@@ -318,21 +318,9 @@ def test_every_query_says_what_it_answers_and_runs_on_an_empty_store() -> None:
 def test_the_json_has_a_stable_shape(written: Path) -> None:
     found = json.loads((written / "report.json").read_text())
     assert list(found) == [
-        *(
-            "format",
-            "format_version",
-            "suite",
-            "task",
-            "learner",
-            "arms",
-            "seeds",
-            "verdict",
-            "transfer",
-            "replays",
-            "health",
-            "rescue",
-        ),
-        *("zero_reward", "diagnoses", "instructions", "compute", "statuses", "assumed", "reproduce", "sources", "queries"),
+        *("format", "format_version", "suite", "task", "learner", "arms", "seeds", "verdict", "transfer", "replays"),
+        *("chance", "strata", "randomised", "leakage", "audits", "health", "rescue", "zero_reward", "diagnoses", "instructions"),
+        *("compute", "statuses", "assumed", "reproduce", "sources", "queries"),
     ]
     assert list(found["transfer"]) == [
         *("unit", "budget", "range", "refusal", "left_out", "num_problems", "arms", "decomposition", "contrasts", "pass_at_k"),

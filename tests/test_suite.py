@@ -76,10 +76,10 @@ def test_total_flops_are_the_sum_of_the_cost_rows(finished: tuple[SuiteConfig, S
     report = build_report(store, tmp_path / "report")
     (total,) = store.arrow("SELECT sum(flops) AS flops FROM cost_raw").to_pylist()
     assert store.query("cost_by_arm")["flops"].sum() == pytest.approx(total["flops"], rel=1e-12)
-    assert "annot tell" in report.verdict
+    assert "Can't tell" in report.verdict
     for name in ("report.html", "report.md", "report.json"):
         assert (tmp_path / "report" / name).stat().st_size > 1000
-    for run in store.registry.runs():
+    for run in [run for run in store.registry.runs() if run.flop_calibration is not None]:
         phases = json.loads(run.flop_calibration)
         for phase, found in phases.items():
             assert abs(found["ratio"] - 1) < 0.005, (run.run_id, phase)
