@@ -229,3 +229,29 @@ def test_a_group_with_a_truncated_attempt_is_a_failure_only_when_the_trigger_is_
     assert failures("below", trigger="below", success_threshold=0.5) == 1
     with pytest.raises(ConfigError, match="found none"):
         failures("all")
+
+
+def test_an_audit_that_died_within_a_batch_is_done_again_and_the_store_checks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mentor_audit.audit.run import run_audit
+    from mentor_audit.store.writer import RunWriter
+
+    store, task = play(tmp_path / "store", arms=["mentor", "wrong"]), actors().task
+    commit = RunWriter._commit
+
+    def dies(self: RunWriter, table: str, parts: list[Any]) -> None:
+        if table == "train_step":
+            raise KeyboardInterrupt
+        commit(self, table, parts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunWriter, "_commit", dies)
+        with pytest.raises(KeyboardInterrupt):
+            run_audit(store, "planted_truth", task=task, batch=2)
+    torn = store.sql("SELECT count(*) FROM diagnosis_audit_raw WHERE mode = 'audit'").item()
+    assert torn > 0 and store.sql("SELECT count(*) FROM diagnosis_audit WHERE mode = 'audit'").item() == 0
+    run_audit(store, "planted_truth", task=task, batch=2)
+    found = store.sql("SELECT count(*) AS n, count(DISTINCT audit_id) AS ids FROM diagnosis_audit").row(0)
+    assert found[0] == found[1] >= 4 * torn / 2
+    assert [f for f in store.check() if f.severity == "error"] == []

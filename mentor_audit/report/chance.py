@@ -66,8 +66,13 @@ def chance_rescue(data: Data, replays: Sequence[Replay], seed: int) -> list[dict
     return found
 
 
-def fit(scored: np.ndarray, correct: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float] | None:
-    """(a, b) by maximum likelihood, of groups with `correct` of `scored`; None without a success or without a failure."""
+def fit(
+    scored: np.ndarray, correct: np.ndarray, weights: np.ndarray | None = None, near: tuple[float, float] | None = None
+) -> tuple[float, float] | None:
+    """(a, b) by maximum likelihood, of groups with `correct` of `scored`; None without a success or without a failure.
+
+    `near`: where to begin, for a resample of groups that were fitted before; None: from several places.
+    """
     weights = np.ones(len(scored)) if weights is None else weights
     if not (weights @ correct) or not (weights @ (scored - correct)):
         return None
@@ -78,7 +83,8 @@ def fit(scored: np.ndarray, correct: np.ndarray, weights: np.ndarray | None = No
         a, b = mean * size, (1 - mean) * size
         return -float(weights @ (betaln(a + correct, b + scored - correct) - betaln(a, b)))
 
-    starts = [np.array([np.log(rate / (1 - rate)), size]) for size in (-1.0, 1.0, 4.0)]
+    sizes = (-1.0, 1.0, 4.0) if near is None else (float(np.log(min(sum(near), FLAT))),)
+    starts = [np.array([np.log(rate / (1 - rate)), size]) for size in sizes]
     best = min((minimize(loss, start, method="Nelder-Mead") for start in starts), key=lambda r: float(r.fun))
     mean, size = 1 / (1 + np.exp(-best.x[0])), np.exp(np.clip(best.x[1], -20, np.log(FLAT)))
     return float(mean * size), float((1 - mean) * size)
@@ -117,8 +123,8 @@ def _predict(groups: pl.DataFrame, samples: int, rng: np.random.Generator) -> tu
     np.add.at(counts_P_K, (np.array([place[p] for p in groups["problem_id"].to_list()]), kind_of.ravel()), 1)
     scored, correct = kinds[:, 0].astype(float), kinds[:, 1].astype(float)
 
-    def chance(weights_K: np.ndarray) -> tuple[tuple[float, float] | None, float]:
-        fitted, failed_K = fit(scored, correct, weights_K), (correct == 0) * weights_K
+    def chance(weights_K: np.ndarray, near: tuple[float, float] | None = None) -> tuple[tuple[float, float] | None, float]:
+        fitted, failed_K = fit(scored, correct, weights_K, near), (correct == 0) * weights_K
         if fitted is None or not failed_K.sum():
             return fitted, 0.0
         return fitted, float(np.average(rescue_chance(*fitted, scored, samples), weights=failed_K))
@@ -128,7 +134,7 @@ def _predict(groups: pl.DataFrame, samples: int, rng: np.random.Generator) -> tu
         bound = 1 - (1 - CONFIDENCE) ** (1 / float(counts_P_K.sum(axis=0) @ scored))
         return None, {"value": 0.0, "low": 0.0, "high": 1 - (1 - bound) ** samples}
     draws = rng.multinomial(len(problems), np.full(len(problems), 1 / len(problems)), size=NUM_RESAMPLES)
-    values = [chance(draw @ counts_P_K)[1] for draw in draws]
+    values = [chance(draw @ counts_P_K, fitted)[1] for draw in draws]
     tail = (1 - CONFIDENCE) / 2
     return fitted, {"value": value, "low": float(np.quantile(values, tail)), "high": float(np.quantile(values, 1 - tail))}
 

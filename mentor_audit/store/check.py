@@ -107,11 +107,17 @@ def _check_file(root: Path, part: Part) -> Iterator[Finding]:
 
 
 def _check_keys(ask: Ask) -> Iterator[Finding]:
-    """A problem may stand once a run: its id comes from its content."""
+    """Within whole steps: a batch that a kill left torn is done again under the same ids. A problem may stand once a run: its id comes from its
+    content.
+    """
     for table in TRAJECTORY_TABLES:
         key = primary_key(table)
-        columns = f"{key}, run_id" if table == "problem" else key
-        rows = ask(f"SELECT {key} AS id, count(*) AS n FROM {table}_raw GROUP BY {columns} HAVING count(*) > 1 ORDER BY id")
+        columns, whole = (
+            (f"{key}, run_id", "") if table == "problem" else (key, "SEMI JOIN unit USING (run_id, launch, step, mode)")
+        )
+        rows = ask(
+            f"SELECT {key} AS id, count(*) AS n FROM {table}_raw {whole} GROUP BY {columns} HAVING count(*) > 1 ORDER BY id"
+        )
         if rows:
             some = _some([f"{row['id']} ({row['n']} times)" for row in rows])
             found = f"{len(rows)} keys are not unique: {some}"
