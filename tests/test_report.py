@@ -105,7 +105,7 @@ def test_budgets_that_do_not_overlap_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("missing", "says"),
-    [("resample", "missing from the comparison, resample"), ("vanilla", "vanilla"), ("wrong", "without the arm `wrong`")],
+    [("resample", "missing from the comparison, resample"), ("vanilla", "vanilla"), ("wrong", "without the arm wrong")],
 )
 def test_missing_arms_are_named(missing: str, says: str) -> None:
     gain = {arm: value for arm, value in ALL_DIAGNOSIS.gain.items() if arm != missing}

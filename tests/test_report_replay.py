@@ -59,7 +59,7 @@ def test_arms_that_were_not_replayed_join_the_next_step() -> None:
         ("form and residual", "wrong", "resample"),
         ("correctness", "mentor", "wrong"),
     ]
-    assert "Without the arm `scrubbed`" in found["verdict"]["paragraph"]
+    assert "Without the arm scrubbed" in found["verdict"]["paragraph"]
 
 
 def test_a_missing_arm_is_named_and_nothing_is_claimed() -> None:

@@ -24,6 +24,18 @@ def test_a_query_gets_its_answer(store: Store) -> None:
     assert frame.to_dicts() == [{"arm": "mentor", "n": 6, "flops": 6000.0}]
 
 
+def test_columns_of_one_name_are_numbered(store: Store) -> None:
+    frame = store.sql("SELECT 1 AS a, 2 AS a, 3 AS a_1, 4 AS a")
+    assert frame.to_dicts() == [{"a": 1, "a_2": 2, "a_1": 3, "a_3": 4}]
+    joined = store.sql("SELECT a.run_id, r.run_id FROM attempt AS a JOIN run AS r USING (run_id) LIMIT 1")
+    assert joined.columns == ["run_id", "run_id_1"]
+
+
+def test_a_type_that_no_frame_holds_is_named(store: Store) -> None:
+    with pytest.raises(QueryError, match=r"found took month_day_nano_interval. CAST to VARCHAR"):
+        store.sql("SELECT INTERVAL 1 DAY AS took")
+
+
 @pytest.mark.parametrize(
     "text",
     [

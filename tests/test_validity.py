@@ -76,7 +76,10 @@ def test_a_verdict_is_false_when_the_truth_contradicts_a_claim() -> None:
     assert validity.is_false("extra_sampling", "transfer", known)
     assert not validity.is_false("cannot_tell", "transfer", known)
     assert not validity.is_false("both", "transfer", truth(WORLDS["sampling and correctness"]))
-    assert validity.is_false("both", "transfer", truth(WORLDS["correctness"]))  # sampling adds nothing there
+    alone = truth(WORLDS["correctness"])
+    assert validity.is_false("both", "transfer", alone)  # sampling adds nothing there
+    assert not validity.is_false("correct_diagnoses", "transfer", alone, little_sampling=True)
+    assert validity.is_false("correct_diagnoses", "transfer", truth(WORLDS["sampling and correctness"]), little_sampling=True)
 
 
 def test_every_world_deserves_the_verdict_that_its_name_says() -> None:

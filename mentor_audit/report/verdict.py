@@ -3,7 +3,8 @@
 The questions are asked in a fixed order, each only after the one before was answered, so that each may use the 5 % level:
 1. is there a gain of mentor over vanilla? 2. does mentor beat resample? 3. does a true diagnosis, its answer removed, beat a wrong
 one? 4. does resample beat vanilla; or, where the third says no, does the mentor beat its own words without the answer?
-"Nothing there" needs evidence too: the one-sided 95 % bound below the margin. Otherwise the answer is "can't tell".
+"Nothing there" needs evidence too: the one-sided 95 % bound below the margin. Otherwise the answer is "can't tell". A part that is above 0
+but shown to be below the margin explains nothing of a gain that is larger: with enough failures every difference is above 0.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ SECOND_EXIT = 0.025
 AnyContrast = Contrast | RescueContrast
 
 SENTENCES = {
-    "correct_diagnoses": "Gain explained by correct diagnoses; extra sampling was not shown to add to it.",
+    "correct_diagnoses": "Gain explained by correct diagnoses; {sampling}.",
     "extra_sampling": "Gain explained by extra sampling: the mentor is no better than resampling ({within}).",
     "both": "Gain explained by both extra sampling and correct diagnoses.",
     "leakage": "Gain explained by answers that instructions give away: without them a true diagnosis is no better than a wrong one "
@@ -32,6 +33,8 @@ SENTENCES = {
     "no_gain": "No gain: the mentor is no better than vanilla ({within}).",
     "cannot_tell": "Can't tell.",
 }
+SAMPLING_LITTLE = f"extra sampling adds less than {100 * MARGIN:.0f} points to vanilla, with 95 % confidence"
+SAMPLING_OPEN = "extra sampling was not shown to add to it"
 PROOF = {
     "extra_sampling": "beyond sampling",
     "leakage": "correctness, answer removed",
@@ -84,7 +87,11 @@ def decide_replay(replay: Replay) -> Verdict:
 
 
 def _verdict(code: str, reasons: list[str], evidence: Evidence, numbers: list[str], caveats: list[str]) -> Verdict:
-    sentence = SENTENCES[code].format(within=_within(evidence.contrast(PROOF[code])) if code in PROOF else "")
+    sampling = evidence.contrast("sampling")
+    sentence = SENTENCES[code].format(
+        within=_within(evidence.contrast(PROOF[code])) if code in PROOF else "",
+        sampling=SAMPLING_LITTLE if sampling is not None and _is_nothing(sampling) else SAMPLING_OPEN,
+    )
     if reasons:
         sentence = f"{sentence.rstrip('.')}: {and_list(reasons)}."
     return Verdict(code, sentence, " ".join(part for part in (sentence, *numbers, *caveats) if part), reasons, caveats)
@@ -112,29 +119,29 @@ def _code(evidence: Evidence, num_left_out: int) -> tuple[str, list[str]]:
         if _is_nothing(gain):
             return "no_gain", []
         return "cannot_tell", [f"the interval of the gain over vanilla includes 0, {points_interval(gain.estimate)} points"]
-    if _above_zero(beyond):
-        return _beyond_sampling(evidence, sampling)
-    if _above_zero(sampling) and _is_nothing(beyond):
+    if _is_cause(beyond, gain):
+        return _beyond_sampling(evidence, gain, sampling)
+    if _is_cause(sampling, gain) and _is_nothing(beyond):
         return "extra_sampling", []
     return "cannot_tell", [
-        f"there is a gain, but the interval of mentor minus {beyond.minus} includes 0, {points_interval(beyond.estimate)} points, so what is "
-        "left of it beyond sampling is open"
+        f"there is a gain, but mentor minus {beyond.minus} is {points_interval(beyond.estimate)} points, so what is left of it beyond sampling "
+        "is open"
     ]
 
 
-def _beyond_sampling(evidence: Evidence, sampling: AnyContrast) -> tuple[str, list[str]]:
+def _beyond_sampling(evidence: Evidence, gain: AnyContrast, sampling: AnyContrast) -> tuple[str, list[str]]:
     removed = evidence.contrast("correctness, answer removed")
     correctness = removed or evidence.contrast("correctness")
     if correctness is None or evidence.shortage(correctness):
         return "cannot_tell", [
-            "there is a gain beyond extra sampling, but without the arm `wrong` on as much data nobody can say whether correct diagnoses "
+            "there is a gain beyond extra sampling, but without the arm wrong on as much data nobody can say whether correct diagnoses "
             "make it"
         ]
-    if _above_zero(correctness):
-        return ("both" if _above_zero(sampling) else "correct_diagnoses"), []
+    if _is_cause(correctness, gain):
+        return ("both" if _is_cause(sampling, gain) else "correct_diagnoses"), []
     if _is_nothing(correctness):
         leakage = evidence.contrast("leakage") if removed else None
-        if leakage is not None and _above_zero(leakage) and (leakage.estimate.p or 0.0) <= SECOND_EXIT:
+        if leakage is not None and _is_cause(leakage, gain) and (leakage.estimate.p or 0.0) <= SECOND_EXIT:
             return "leakage", []
         whole = evidence.contrast("correctness")
         if whole is not None and _is_nothing(whole):
@@ -162,7 +169,7 @@ def _few_problems(contrast: AnyContrast) -> str | None:
 
 def _answer_caveats(code: str, evidence: Evidence) -> list[str]:
     if code in ("correct_diagnoses", "both") and evidence.contrast("correctness, answer removed") is None:
-        return ["Without the arm `scrubbed` an answer that instructions give away counts as correctness."]
+        return ["Without the arm scrubbed an answer that instructions give away counts as correctness."]
     return []
 
 
@@ -278,6 +285,11 @@ def _missing_words(missing: list[str], num_left_out: int) -> str:
 
 def _above_zero(contrast: AnyContrast) -> bool:
     return contrast.estimate.low is not None and contrast.estimate.low > 0
+
+
+def _is_cause(part: AnyContrast, gain: AnyContrast) -> bool:
+    """Above 0, and not shown to be below the margin where the gain is not."""
+    return _above_zero(part) and (not _is_nothing(part) or _is_nothing(gain))
 
 
 def _is_nothing(contrast: AnyContrast) -> bool:

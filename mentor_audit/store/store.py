@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import filelock
 import pyarrow as pa
 
-from mentor_audit.errors import RecordError, StoreError
+from mentor_audit.errors import QueryError, RecordError, StoreError
 from mentor_audit.records import TRAJECTORY_TABLES, Run
 from mentor_audit.store import check as checking
 from mentor_audit.store import compact as compacting
@@ -114,12 +114,20 @@ class Store:
         return {table: found[table] for table in there}
 
     def sql(self, text: str, limits: "Limits | None" = None) -> "pl.DataFrame":
-        """Any SQL over the views, in a child process without access to anything else. Raises QueryError, QueryLimitError."""
+        """Any SQL over the views, in a child process without access to anything else. Raises QueryError, QueryLimitError.
+
+        A second column of one name gets a number, arm_1; a column of a type that no frame can hold is a QueryError.
+        """
         import polars as pl
 
         from mentor_audit.store.untrusted import run_untrusted
 
-        found: Any = pl.from_arrow(run_untrusted(self.root, text, limits))
+        table = run_untrusted(self.root, text, limits)
+        try:
+            found: Any = pl.from_arrow(table)
+        except pl.exceptions.PolarsError:
+            types = ", ".join(f"{field.name} {field.type}" for field in table.schema)
+            raise QueryError(f"Expected columns that a Polars frame can hold, found {types}. CAST to VARCHAR.") from None
         return found
 
     def arrow(self, text: str, versions: dict[str, int] | None = None) -> pa.Table:

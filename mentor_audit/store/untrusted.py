@@ -5,6 +5,7 @@ good; the operating system limits its memory and time, and the parent its output
 one string take gigabytes.
 """
 
+import itertools
 import json
 import os
 import resource
@@ -128,17 +129,27 @@ def _answer(connection: "object", text: str, limits: Limits) -> tuple[bytes, byt
     if len(statements) != 1:
         raise QueryError(f"Expected one statement, found {len(statements)}. Ask them one by one.")
     reader = connection.execute(statements[0]).to_arrow_reader(65_536)  # type: ignore[attr-defined]
+    schema = pa.schema([field.with_name(name) for field, name in zip(reader.schema, _unique(reader.schema.names), strict=True)])
     sink = pa.BufferOutputStream()
     rows = size = 0
-    with pa.ipc.new_stream(sink, reader.schema) as writer:
+    with pa.ipc.new_stream(sink, schema) as writer:
         for batch in reader:
             rows, size = rows + batch.num_rows, size + batch.nbytes
             if rows > limits.rows or size > limits.result_bytes:
                 raise QueryLimitError(
                     f"Expected at most {limits.rows} rows and {limits.result_bytes} bytes, found more. Add LIMIT, aggregate, or raise them."
                 )
-            writer.write_batch(batch)
+            writer.write_batch(batch.rename_columns(schema.names))
     return b"arrow", sink.getvalue().to_pybytes()
+
+
+def _unique(names: list[str]) -> list[str]:
+    """A name that was there before gets the first free number: arm, arm_1. Frames can't hold two columns of one name."""
+    found: list[str] = []
+    for name in names:
+        free = itertools.chain([name], (f"{name}_{n}" for n in itertools.count(1)))
+        found.append(next(new for new in free if new not in found and (new == name or new not in names)))
+    return found
 
 
 if __name__ == "__main__":
