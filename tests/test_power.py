@@ -12,7 +12,7 @@ from mentor_audit.errors import ReportError
 from mentor_audit.report.power import plan_power
 from mentor_audit.report.power_design import smallest
 from mentor_audit.report.power_words import describe
-from mentor_audit.report.variance import Crossed, Nested, crossed, nested, power_of, underestimated
+from mentor_audit.report.variance import Crossed, Nested, crossed, crossed_variance, nested, power_of, underestimated
 from mentor_audit.simulate import Causes, Failures, Replays, World
 
 REPLAY = World(
@@ -105,8 +105,8 @@ def test_power_of_training_is_what_simulated_suites_have(seeds: int, problems: i
     by_seeds, by_problems = cells.mean(axis=2).var(axis=1, ddof=1) / seeds, cells.mean(axis=1).var(axis=1, ddof=1) / problems
     rest = cells - cells.mean(axis=2, keepdims=True) - cells.mean(axis=1, keepdims=True) + cells.mean(axis=(1, 2), keepdims=True)
     cell = (rest**2).sum(axis=(1, 2)) / ((seeds - 1) * (problems - 1))
-    variance = np.maximum(by_seeds + by_problems - cell / (seeds * problems), np.maximum(by_seeds, by_problems))
-    freedom = (by_seeds + by_problems) ** 2 / (by_seeds**2 / (seeds - 1) + by_problems**2 / (problems - 1))
+    squares = zip(by_seeds, by_problems, cell / (seeds * problems), strict=True)
+    variance, freedom = np.array([crossed_variance(*square, seeds, problems) for square in squares]).T
     found = (2 * stats.t.sf(np.abs(cells.mean(axis=(1, 2))) / np.sqrt(variance), freedom) < 0.05).mean()
     predicted = power_of(effect, *spread.error(seeds, problems, 4), 0.05)
     assert 0.2 < predicted < 0.95

@@ -21,6 +21,7 @@ from mentor_audit.report.statistics import (
     probability_of_improvement,
     upper_bound,
 )
+from mentor_audit.report.variance import crossed_variance
 
 
 def cells(numerator_A_S_P: np.ndarray, denominator: float = 1.0) -> Cells:
@@ -54,6 +55,24 @@ def test_the_variance_counts_seeds_problems_and_their_interaction_once_each() ->
     by_hand = by_seed.var(ddof=1) / 6 + by_problem.var(ddof=0) / 30 - (residual**2).sum() / (5 * 30) / 180
     found = cluster_bootstrap(cells(y_S_P[None]), level, rng(), 20_000)
     assert found.standard_error == pytest.approx(np.sqrt(by_hand), rel=0.03)
+
+
+def test_seeds_that_differ_have_their_few_degrees_of_freedom() -> None:
+    """F = 40 on 3 and 117 degrees of freedom: p < 1e-17, so the seeds' term counts whole."""
+    variance, freedom = crossed_variance(40.0, 1.0, 1.0, 4, 40)
+    assert variance == 40.0
+    assert freedom == pytest.approx(40**2 / (40**2 / 3 + 1 / 39))
+
+
+def test_seeds_that_hardly_differ_do_not_cost_the_degrees_of_freedom_of_problems() -> None:
+    """F = 1 on 3 and 117 degrees of freedom: the seeds' term counts by 1 - p, p = 0.3956."""
+    variance, freedom = crossed_variance(1.0, 1.0, 1.0, 4, 40)
+    assert variance == 1.0
+    assert freedom == pytest.approx(1 / ((1 - 0.3956) / 3 + 1 / 39), rel=1e-3)
+    assert crossed_variance(0.2, 1.0, 1.0, 4, 40)[1] > 25  # below what the interaction makes: only problems count
+    assert crossed_variance(1.0, 1.0, -0.1, 4, 40)[1] == pytest.approx(2.1**2 / (1 / 3 + 1 / 39))  # no interaction: they differ
+    assert crossed_variance(0.0, 0.0, 0.0, 4, 40) == (0.0, 39.0)
+    assert crossed_variance(1.0, 0.0, 0.1, 4, 1)[1] == 3.0  # one problem: seeds only
 
 
 def test_what_both_arms_share_does_not_widen_their_difference() -> None:

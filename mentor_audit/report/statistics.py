@@ -12,6 +12,7 @@ import numpy as np
 from scipy import stats
 
 from mentor_audit.errors import ReportError
+from mentor_audit.report.variance import crossed_variance
 
 NUM_RESAMPLES = 4000
 CONFIDENCE = 0.95
@@ -94,7 +95,7 @@ def cluster_bootstrap(
     resampled, problems resampled, and both. Resampling both counts the seed-by-problem interaction three times, each alone once
     (Owen 2007, "The pigeonhole bootstrap", Ann. Appl. Stat. 1(2)), so the variance is 2 (V_seeds + V_problems) - V_both. S - 1 of S
     seeds are drawn, which makes the variance unbiased for few seeds (Rao and Wu 1988, JASA 83(401)). The interval is Student's with
-    Satterthwaite's degrees of freedom, from S - 1 and P - 1: three seeds must not look like thirty.
+    the degrees of freedom of `variance.crossed_variance`: three seeds must not look like thirty.
 
     Where no problem differs from another, a bootstrap sees no spread. Then the interval reaches as far as one problem in so many could
     be different and not have been drawn with 95 % confidence: 1 - 0.05^(1/P), some 3/P (the rule of three, Hanley and Lippman-Hand 1983).
@@ -235,9 +236,8 @@ def _estimate(value: float, variances: Sequence[float], num_seeds: int, num_prob
     if num_seeds == 1:
         variance, freedom = by_problems, float(num_problems - 1)
     else:
-        variance = max(2 * (by_seeds + by_problems) - by_both, by_seeds, by_problems)
-        parts = by_seeds**2 / (num_seeds - 1) + by_problems**2 / max(num_problems - 1, 1)
-        freedom = max(variance**2 / parts, 1.0) if parts > 0 else float(num_problems - 1)
+        interaction = by_both - by_seeds - by_problems
+        variance, freedom = crossed_variance(by_seeds, by_problems, interaction, num_seeds, num_problems)
     if freedom < 1:
         return Estimate(value, None, None, None, None, None, num_seeds, num_problems)
     quantile = float(stats.t.ppf((1 + confidence) / 2, freedom))

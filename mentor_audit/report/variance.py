@@ -48,14 +48,30 @@ class Crossed:
         """(standard error, degrees of freedom) of the mean difference, as `statistics.cluster_bootstrap` estimates them."""
         cell = self.both + (self.sample or 0.0) / samples
         by_seeds, by_problems = (self.seed + cell / problems) / seeds, (self.problem + cell / seeds) / problems
-        error = float(np.sqrt(by_seeds + by_problems - cell / (seeds * problems)))
-        parts = by_seeds**2 / (seeds - 1) + by_problems**2 / (problems - 1)
-        return error, (by_seeds + by_problems) ** 2 / parts if parts else float(problems - 1)
+        variance, freedom = crossed_variance(by_seeds, by_problems, cell / (seeds * problems), seeds, problems)
+        return float(np.sqrt(variance)), freedom
 
     def seed_at_most(self, samples: int) -> float:
         """Standard deviation between seeds that the pilot's own spread of seeds, with so many samples, leaves possible; see underestimated."""
         cell = (self.both + (self.sample or 0.0) / samples) / self.num_problems
         return float(np.sqrt(underestimated(self.num_seeds - 1) * (self.seed + cell) - cell))
+
+
+def crossed_variance(by_seeds: float, by_problems: float, interaction: float, seeds: int, problems: int) -> tuple[float, float]:
+    """(variance, degrees of freedom) of a mean over crossed seeds and problems, two of each at least.
+
+    The arguments are mean squares over S P: of seeds and of problems, which both hold the interaction, and of the interaction. The variance
+    is seeds + problems - interaction, and no less than either. Satterthwaite's degrees of freedom (1946, Biometrics Bulletin 2(6)),
+    variance^2 / (seeds^2 / (S-1) + problems^2 / (P-1)), are right where seeds differ. Where they don't, they are too few, since "no less than"
+    has paid for the noise of few seeds already. So the seeds' term counts by how sure it is that seeds differ: one minus the p of the
+    F test of seeds against the interaction. `benchmarks/crossed.py` has how often the intervals hold.
+    """
+    variance = max(by_seeds + by_problems - interaction, by_seeds, by_problems)
+    differ = 1.0
+    if interaction > 0 and problems > 1:
+        differ = float(stats.f.cdf(by_seeds / interaction, seeds - 1, (seeds - 1) * (problems - 1)))
+    parts = differ * by_seeds**2 / (seeds - 1) + by_problems**2 / max(problems - 1, 1)
+    return variance, max(variance**2 / parts, 1.0) if parts > 0 else float(problems - 1)
 
 
 def nested(problem_N: Sequence[str], correct_N_2: np.ndarray, scored_N_2: np.ndarray) -> Nested:
