@@ -84,12 +84,14 @@ def demo(
 
 @app.command(epilog="Example: mentor-audit validate examples/llama32_3b_math.toml")
 def validate(config: ConfigPath, overrides: Overrides = NO_OVERRIDES, as_json: AsJson = False) -> None:
-    """Check settings before anything is trained."""
+    """Check settings before anything is trained or replayed."""
+    from mentor_audit import replay as replaying
     from mentor_audit import suite
     from mentor_audit.config import load_config
 
     settings = load_config(config, overrides)
     notes = suite.validate(settings)
+    replaying.validate(settings)
     runs = [suite.run_id(settings, arm, seed) for arm in settings.run_arms for seed in settings.suite.seeds]
     if as_json:
         print(json.dumps({"valid": True, "config_hash": settings.hash(), "runs": runs, "notes": notes}))

@@ -128,6 +128,7 @@ def test_schema_prints_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             "scripted",
         ),
         (["validate", "{toml}", "--set", "task.name=chian"], "did you mean `chain`?"),
+        (["validate", "{toml}", "--set", "replay.name=bank"], "Expected another replay.name than `bank`"),
         (["schema", "atempt"], "found `atempt`"),
         (["sandbox-check", "--mode", "landlok"], "did you mean `landlock`"),
     ],
