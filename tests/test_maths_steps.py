@@ -117,11 +117,16 @@ def test_arithmetic_in_each_spelling(a: int, b: int, off: int, sign: str) -> Non
         ("The price is 20% * 50 = 11 dollars", "20% * 50 = 11"),
         ("$3\\text{ hours} = 170\\text{ minutes}$", "3\\text{ hours} = 170\\text{ minutes}"),
         ("It is 1,000 + 500 = 1,600.", "1,000 + 500 = 1,600"),
+        ("First $ 2 \\times 3 = 6 $, then $ 6 \\cdot 2 = 13 $.", "6 \\cdot 2 = 13"),
     ],
 )
 def test_wrong_equalities_are_named(text: str, equality: str) -> None:
     found = first_wrong_step(text)
     assert found is not None and " ".join(found.equality.split()) == " ".join(equality.split())
+
+
+def test_dollars_of_prices_are_not_dollars_of_formulas() -> None:
+    assert review("It costs 5 $ and \\frac{1}{2} of 3 + 4 = 8 $ more.").num_checked == 0
 
 
 def test_steps_are_lines_and_sentences_and_displays() -> None:

@@ -20,7 +20,11 @@ from mentor_audit.tasks.maths.scalar import Unreadable
 from mentor_audit.tasks.maths.text import clean, split
 
 _ANNOTATION = re.compile(r"<<([^<>]*)>>")
-_MATHS = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]|\\\((.+?)\\\)|(?<![\\$])\$(?!\s)([^$\n]+?)(?<![\s\\])\$(?!\d)", re.DOTALL)
+_MATHS = re.compile(
+    r"\$\$(.+?)\$\$|\\\[(.+?)\\\]|\\\((.+?)\\\)|(?<![\\$])\$(?!\s)([^$\n]+?)(?<![\s\\])\$(?!\d)|"
+    r"(?<![\\$\w])\$[ \t]([^$\n]*\\[A-Za-z]+[^$\n]*)[ \t]\$(?!\w)",  # blanks inside the dollars: prices have them too, but no LaTeX
+    re.DOTALL,
+)
 _RUN = re.compile(r"[-+*/×÷^().,$%=\d\s−]*=[-+*/×÷^().,$%=\d\s−]*")
 _LATEX_WORDS = re.compile(
     r"\\text\s*\{\s*(?:and|or|so|then|thus|hence|which gives|,|;)\s*\}|"
