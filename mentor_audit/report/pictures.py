@@ -133,7 +133,12 @@ def intervals(rows: list[dict[str, Any]], axis: str, name: str, *, is_rate: bool
     if not marks:
         return None
     order = [mark["label"] for mark in marks]
-    y = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelLimit=260, labelFontSize=13, ticks=False, domain=False))
+    y = alt.Y(
+        "label:N",
+        sort=order,
+        title=None,
+        axis=alt.Axis(labelLimit=260, labelFontSize=13, labelPadding=10, ticks=False, domain=False),
+    )
     colour = alt.Color("colour:N", scale=None)
     base = alt.Chart(alt.Data(values=marks))
     with_interval = alt.Chart(alt.Data(values=[mark for mark in marks if mark["low"] is not None]))
@@ -180,7 +185,12 @@ def waterfall(steps: list[dict[str, Any]], axis: str, name: str) -> str | None:
     for bar in bars:
         bar["place"] = max(value for value in (bar["low"], bar["high"], bar["right"], 0.0) if value is not None)
     order = [bar["label"] for bar in bars]
-    y = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelLimit=300, labelFontSize=13, ticks=False, domain=False))
+    y = alt.Y(
+        "label:N",
+        sort=order,
+        title=None,
+        axis=alt.Axis(labelLimit=300, labelFontSize=13, labelPadding=10, ticks=False, domain=False),
+    )
     x = alt.X("low:Q", title=axis)
     base = alt.Chart(alt.Data(values=bars))
     whiskers = alt.Chart(alt.Data(values=[bar for bar in bars if bar["left"] is not None]))
