@@ -57,7 +57,7 @@ def add_replay(store: Store) -> Store:
     """A failure bank of three groups, one with a success; vanilla, resample (3 samples) and mentor (2 follow-ups) on the two failures; two
     auditors after the fact, of which `judge` can't tell about the second diagnosis' cause; a leak audit and a person's label.
 
-    By failure, the verdicts of resample's samples: FFF and TFT; of the mentor's follow-ups: TF and ?? (no verdict).
+    By failure, the verdicts of resample's samples: FFF and TFT; of the mentor's follow-ups: TF and ?T (one without a verdict).
     """
     bank = {"run_id": "golden-bank", "launch": 1, "step": 0, "mode": "replay"}
     groups = [f"golden-bank.l1.r0.g{g}" for g in range(3)]
@@ -99,7 +99,7 @@ def _answers(failures: list[str]) -> StepRows:
     unit = {"run_id": "golden-replay", "launch": 1, "step": 0, "mode": "replay"}
     tables = ("attempt", "attempt_group", "diagnosis", "diagnosis_audit", "instruction", "cost")
     rows: dict[str, list[Any]] = {table: [] for table in tables}
-    sampled, followed = ([False, False, False], [True, False, True]), ([True, False], [None, None])
+    sampled, followed = ([False, False, False], [True, False, True]), ([True, False], [None, True])
     for f, source in enumerate(failures):
         about, parent = {**unit, "problem_id": f"p{f}"}, f"{source}.a1"
         named = f"golden-replay.l1.r0.d{f}"

@@ -81,9 +81,9 @@ def test_leak_rate_is_of_what_could_be_judged(store: Store) -> None:
 
 
 def test_replay_rescue_leaves_unknown_out_and_charges_the_diagnosis(store: Store) -> None:
-    # mentor: the second failure's follow-ups have no verdict; two diagnoses of 9 tokens, 30 and 31 FLOPs, follow-ups of 11 tokens, 20 FLOPs
+    # mentor: one of the second failure's follow-ups has no verdict; two diagnoses of 9 tokens, 30 and 31 FLOPs, follow-ups of 11 tokens, 20 FLOPs
     assert store.query("replay_rescue").rows() == [
-        ("golden-replay", "mentor", 2, 1, 1, 1.0, 4, 2, 0.5, 20.0, 50.5),
+        ("golden-replay", "mentor", 2, 1, 1, 1.0, 4, 3, pytest.approx(2 / 3), 20.0, 50.5),
         ("golden-replay", "resample", 2, 0, 1, 0.5, 6, 6, pytest.approx(2 / 6), 11.0, 45.0),
         ("golden-replay", "vanilla", 2, 0, 0, 0.0, 0, 0, None, 0.0, 0.0),
     ]
@@ -91,7 +91,7 @@ def test_replay_rescue_leaves_unknown_out_and_charges_the_diagnosis(store: Store
 
 def test_follow_up_by_correctness_is_marked_descriptive(store: Store) -> None:
     assert store.query("follow_up_by_correctness").rows() == [
-        ("replay", "mentor", False, 2, 0, 0, None),
+        ("replay", "mentor", False, 2, 1, 1, 1.0),
         ("replay", "mentor", True, 2, 2, 1, 0.5),
         ("train", "mentor", False, 1, 1, 0, 0.0),
         ("train", "mentor", True, 1, 1, 1, 1.0),

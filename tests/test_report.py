@@ -296,11 +296,11 @@ def test_rescue_counts_groups_and_responses_apart() -> None:
         group.update(zero_reward=True, triggered=True)
     template = next(a for a in rows["attempt"] if a["role"] == "follow_up")
     rows["attempt"] = [a for a in rows["attempt"] if a["role"] != "follow_up"]
-    responses = ((0, True), (0, False), (0, None), (1, False), (2, None))
+    responses = ((0, True), (0, False), (1, True), (1, None), (2, None))
     for n, (g, verdict) in enumerate(responses):
         rows["attempt"].append({**template, "attempt_id": f"f{n}", "group_id": groups[g]["group_id"], "is_correct": verdict})
     (row,) = query("rescue", rows)
-    wanted = {"failed": 4, "rescued": 1, "unanswered": 1, "unknown": 1, "responses": 5, "scored": 3, "correct": 1}
+    wanted = {"failed": 4, "rescued": 1, "unanswered": 1, "unknown": 2, "responses": 5, "scored": 3, "correct": 2}
     assert {key: row[key] for key in wanted} == wanted
     assert row["response_tokens"] == 5 * 30
 

@@ -4,11 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from mentor_audit.report.chance import fit, rescue_chance, samples_for
-from mentor_audit.report.data import load
+from mentor_audit.report.data import load, queries
 from mentor_audit.report.findings import find
+from mentor_audit.report.leaks import _rates
 from mentor_audit.report.strata import e_value
 from mentor_audit.simulate import SimulatedStore, simulate, truth
 from mentor_audit.simulate.world import Causes, Failures, Randomised, World
@@ -132,6 +134,21 @@ def test_without_flagged_instructions_a_leaked_gain_is_gone() -> None:
     assert row["all"]["low"] > 0.1
     assert row["unflagged"]["low"] < 0.05
     assert found["replays"][0]["verdict"]["code"] == "leakage"
+
+
+def test_a_mean_over_replays_is_of_the_instructions_that_have_the_value() -> None:
+    """One of 4 values known in the one replay and 2 of 2 in the other: each value weighs the same."""
+    rows = simulate(only_replay("leakage", problems=8), 3)
+    of_mentor = {row["instruction_id"]: row for row in rows["instruction"] if row["arm"] == "mentor"}
+    rows["leak_audit"] = [row for row in rows["leak_audit"] if row["instruction_id"] in of_mentor][:6]
+    for row, value in zip(rows["leak_audit"], (0.9, None, None, None, 0.1, 0.2), strict=True):
+        row.update(reference_overlap=value, logprob_change=value and 10 * value)
+    for row in rows["leak_audit"][4:]:
+        of_mentor[row["instruction_id"]]["run_id"] = "another-replay"
+    (sql,) = (each.sql for each in queries() if each.name == "leaks")
+    (rates,) = _rates(pl.DataFrame(SimulatedStore(rows).arrow(sql)))
+    assert rates["instructions"] == 6
+    assert (rates["mean_overlap"], rates["mean_logprob_change"]) == (pytest.approx(0.4), pytest.approx(4.0))
 
 
 # --- randomised training

@@ -14,6 +14,8 @@ from mentor_audit.report.replay import cells_of, with_outcome
 from mentor_audit.report.statistics import joint_bootstrap
 
 COUNTS = ("instructions", "looked", "found", "known", "leaks", "asked", "answered")
+MEANS = {"overlap": "compared", "logprob_change": "weighed"}
+"""By sum, the count that it is of."""
 EFFECTS = (("mentor", "resample"), ("mentor", "resample_flops"), ("mentor", "wrong"), ("mentor", "placebo"))
 
 
@@ -27,23 +29,12 @@ def leakage(data: Data, seed: int) -> dict[str, Any]:
 def _rates(frame: pl.DataFrame) -> list[dict[str, Any]]:
     if frame.is_empty():
         return []
-    weighted = [
-        (pl.col(name) * pl.col(of)).sum().alias(f"{name}_sum")
-        for name, of in (("mean_overlap", "instructions"), ("mean_logprob_change", "instructions"))
-    ]
-    counted = [
-        pl.col("instructions").filter(pl.col(name).is_not_null()).sum().alias(f"{name}_n")
-        for name in ("mean_overlap", "mean_logprob_change")
-    ]
-    sums = frame.group_by("mode", "arm", "auditor").agg(*[pl.col(name).sum() for name in COUNTS], *weighted, *counted)
+    sums = frame.group_by("mode", "arm", "auditor").agg(pl.col(*COUNTS, *MEANS, *MEANS.values()).sum())
     rows = sorted(sums.to_dicts(), key=lambda r: (r["mode"] != "replay", arm_order(r["arm"]), r["auditor"]))
     return [
         {
             **{name: row[name] for name in ("mode", "arm", "auditor", *COUNTS)},
-            **{
-                name: row[f"{name}_sum"] / row[f"{name}_n"] if row[f"{name}_n"] else None
-                for name in ("mean_overlap", "mean_logprob_change")
-            },
+            **{f"mean_{name}": row[name] / row[of] if row[of] else None for name, of in MEANS.items()},
         }
         for row in rows
     ]

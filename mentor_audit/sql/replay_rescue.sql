@@ -1,6 +1,6 @@
 -- question: In a replay, where every arm answers the same failures, how often does each arm rescue one, and for what price?
 -- grain: replay run, arm
--- units: failures are zero-reward groups of the bank; rescued: a response was verified correct; unknown: responses without any verdict, and
+-- units: failures are zero-reward groups of the bank; rescued: a response was verified correct; unknown: a response lacks a verdict, and
 --        then neither rescued nor not; rates 0 to 1 of what is known, NULL without any. Tokens (prompt + output) and FLOPs a failure are
 --        those of the responses and of the mentor, whose diagnosis is charged to every arm that stands on it; NULL when any is not known
 WITH response AS (
@@ -43,9 +43,9 @@ price AS (
 SELECT
     t.run_id, t.arm,
     count(*) AS num_failures,
-    count(*) FILTER (r.n > 0 AND r.scored = 0) AS num_unknown,
-    count(*) FILTER (r.correct > 0) AS num_rescued,
-    count(*) FILTER (r.correct > 0) / nullif(count(*) FILTER (r.n IS NULL OR r.scored > 0), 0) AS rescued_fraction,
+    count(*) FILTER (r.scored < r.n) AS num_unknown,
+    count(*) FILTER (r.correct > 0 AND r.scored = r.n) AS num_rescued,
+    num_rescued / nullif(num_failures - num_unknown, 0) AS rescued_fraction,
     coalesce(sum(r.n), 0)::BIGINT AS num_responses,
     coalesce(sum(r.scored), 0)::BIGINT AS num_scored_responses,
     sum(r.correct) / nullif(sum(r.scored), 0) AS success_a_response,

@@ -1,11 +1,11 @@
 -- question: Of the zero-reward groups that the arm acted on in training, how many got a correct response?
 -- grain: one row a run, arm of the group and problem
--- units: groups: failed = rescued + not rescued + unknown; unanswered ones (nothing could be shown) are not rescued; unknown ones have
--- units: responses but no verdict on any. responses, scored and correct count single responses; response_tokens are prompt + output
+-- units: groups: failed = rescued + not rescued + unknown; unanswered ones (nothing could be shown) are not rescued; of unknown ones a
+-- units: response has no verdict. responses, scored and correct count single responses; response_tokens are prompt + output
 WITH response AS (
     SELECT
         group_id, count(*) AS responses, count(is_correct) AS scored, count(*) FILTER (is_correct) AS correct,
-        bool_or(is_correct) AS rescued, sum(prompt_tokens + completion_tokens) AS tokens
+        sum(prompt_tokens + completion_tokens) AS tokens
     FROM attempt
     WHERE mode = 'train' AND role IN ('follow_up', 'extra_sample')
     GROUP BY group_id
@@ -13,9 +13,9 @@ WITH response AS (
 SELECT
     g.run_id, coalesce(g.arm, u.arm) AS arm, g.problem_id,
     count(*) AS failed,
-    count(*) FILTER (r.rescued) AS rescued,
+    count(*) FILTER (r.correct > 0 AND r.scored = r.responses) AS rescued,
     count(*) FILTER (r.group_id IS NULL) AS unanswered,
-    count(*) FILTER (r.group_id IS NOT NULL AND r.rescued IS NULL) AS unknown,
+    count(*) FILTER (r.scored < r.responses) AS unknown,
     coalesce(sum(r.responses), 0)::BIGINT AS responses,
     coalesce(sum(r.scored), 0)::BIGINT AS scored,
     coalesce(sum(r.correct), 0)::BIGINT AS correct,
